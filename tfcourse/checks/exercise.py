@@ -1,0 +1,146 @@
+"""What an exercise is: data.
+
+*Cases* are inputs made from a seed. A *witness* (PyTorch, or the tested implementation) says
+what is right; *variants* are known wrong ones, each with the sentence that names the mistake.
+Nothing here looks into the learner's code, so the same exercise serves in the learner's own
+kernel and apart from it, in a class.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A case that repeats an earlier one with one thing changed, and what must not follow.
+
+    `same(base, this)` picks the two parts of the outputs that have to be equal.
+    """
+
+    of: int
+    same: Callable[[Any, Any], tuple[Any, Any]]
+    diagnosis: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """One set of inputs. For a class: what to build it with and the weights to load."""
+
+    args: tuple = ()
+    kwargs: dict = field(default_factory=dict)
+    build: dict | None = None
+    weights: dict | None = None
+    note: str = ""  # in words, where the sizes alone do not say what is special
+    gradients: bool = False  # also judge the gradient with respect to every float argument
+    expected: Any = None  # what is right, where the inputs alone do not tell the witness
+    nan: tuple[str, str] | None = None  # diagnosis and sentence, where NaN comes up here first
+    twin: Twin | None = None
+
+    def inputs(self) -> dict:
+        """What the learner's process may see: the inputs, and nothing of what is expected."""
+        names = ("args", "kwargs", "build", "weights", "gradients")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class Output:
+    """What came back for one case: plain data, so that it can travel between processes."""
+
+    value: Any = None
+    gradients: list | None = None
+    error: dict | None = None  # type, message, line, code
+    changed: tuple = ()  # positions of the arguments that were changed in place
+    kind: str = "answer"  # "own", "library" or "crash": facts about the answer itself
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A known wrong answer and the sentence that names it.
+
+    Either `answer`, written as a learner would, or `spoil(case, right)`, which makes the wrong
+    output from the right one: a graded exercise's variants must not stand one line away from its
+    solution. `to_do` marks the code as it was given.
+    """
+
+    says: str
+    answer: Callable | None = None
+    to_do: bool = False
+    spoil: Callable[[Case, Any], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A property that does not hold."""
+
+    diagnosis: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """An exercise, whole.
+
+    Args:
+        name: what the learner's function or class is called.
+        lesson: for example "01_attention".
+        title: a few words for the progress board.
+        cases: makes the inputs, the same ones each time.
+        witness: gives the right output for a case.
+        axes: names of the output's axes, for telling which one differs.
+        variants: id -> a known wrong answer.
+        properties: each gets (cases, values, expected) and returns a Finding or None.
+        hints: three, the last not yet the answer.
+        reference: what the lesson goes on with; None for a graded exercise.
+        tolerance: the greatest difference that counts as equal, relative to the values' size.
+    """
+
+    name: str
+    lesson: str
+    title: str
+    cases: Callable[[], list[Case]]
+    witness: Callable
+    hints: tuple[str, str, str]
+    axes: tuple[str, ...] = ()
+    variants: dict[str, Variant] = field(default_factory=dict)
+    properties: tuple[Callable[[list, list, list], Finding | None], ...] = ()
+    reference: Callable | None = None
+    tolerance: float = 1e-5
+
+    @property
+    def graded(self) -> bool:
+        return self.reference is None
+
+    @cached_property
+    def arguments(self) -> tuple[str, ...]:
+        """Names of the positional arguments, as the witness declares them."""
+        target = self.witness.forward if inspect.isclass(self.witness) else self.witness
+        names = tuple(inspect.signature(target).parameters)
+        return names[1:] if inspect.isclass(self.witness) else names
+
+    def describe(self, case: Case) -> str:
+        """The case in words: sizes of every argument, and what is special about it."""
+        given = dict(zip(self.arguments, case.args, strict=False)) | case.kwargs
+        parts = [f"{name} {_short(value)}" for name, value in given.items() if value is not None]
+        if case.build:
+            parts = [f"{name}={value}" for name, value in case.build.items()] + parts
+        return ", ".join(parts) + (f" ({case.note})" if case.note else "")
+
+
+def _short(value) -> str:
+    if isinstance(value, torch.Tensor):
+        return str(tuple(value.shape))
+    return f"= {value!r}"
+
+
+def randn(seed: int, *shapes: Sequence[int]) -> list[torch.Tensor]:
+    """Normally distributed tensors of the given shapes, the same for the same seed."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(*shape, generator=generator) for shape in shapes]

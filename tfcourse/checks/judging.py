@@ -1,0 +1,322 @@
+"""From outputs to a verdict that names the mistake.
+
+What is wrong is looked for in the order in which it helps most: the answer raised; it is a known
+wrong one; a type; a shape; NaN; a property; then the first index that differs. A known wrong answer
+has to match in every case, so it comes before what it breaks: "the softmax goes over the queries"
+says more than "the rows do not sum to one".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tfcourse.checks.exercise import Case, Exercise, Finding, Output, Variant
+from tfcourse.checks.running import collect
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the judge says. `yours` and `expected` are there when a picture would help."""
+
+    exercise: Exercise
+    state: str  # "right", "wrong" or "to do"
+    diagnosis: str  # a short id, for the tests and the progress store
+    message: str
+    yours: Any = None
+    expected: Any = None
+
+    @property
+    def right(self) -> bool:
+        return self.state == "right"
+
+
+def judge(exercise: Exercise, outputs: Sequence[Output]) -> Verdict:
+    """Judge the outputs of an answer to `exercise`, one a case, in the order of its cases."""
+    cases = exercise.cases()
+    if len(outputs) != len(cases):
+        raise ValueError(
+            f"outputs: expected one for each of {len(cases)} cases, got {len(outputs)}"
+        )
+
+    def wrong(diagnosis, message, yours=None, expected=None):
+        return Verdict(exercise, "wrong", diagnosis, message, yours, expected)
+
+    early = _before_any_value(exercise, cases, outputs)
+    if early:
+        return early
+
+    expected_outputs = right_outputs(exercise, cases)
+    expected = [o.value for o in expected_outputs]
+    values = [o.value for o in outputs]
+
+    equal = [same(v, e, exercise.tolerance) for v, e in zip(values, expected, strict=True)]
+    if all(equal):
+        finding = _beyond_values(exercise, cases, outputs, expected_outputs)
+        if finding:
+            return wrong(finding.diagnosis, finding.message)
+        return Verdict(exercise, "right", "right", _praise(exercise, cases))
+
+    for name, variant in exercise.variants.items():
+        given = variant_values(variant, cases, expected)
+        if all(same(v, g, exercise.tolerance) for v, g in zip(values, given, strict=True)):
+            i = equal.index(False)
+            state = "to do" if variant.to_do else "wrong"
+            return Verdict(exercise, state, name, variant.says, values[i], expected[i])
+
+    for case, value, right in zip(cases, values, expected, strict=True):
+        finding = (
+            _type_finding(value, right)
+            or _shape_finding(exercise, value, right)
+            or _nan_finding(case, value, right)
+        )
+        if finding:
+            said = f"{finding.message} That was for {exercise.describe(case)}."
+            return wrong(finding.diagnosis, said)
+
+    for finding in _properties(exercise, cases, values, expected):
+        i = equal.index(False)
+        return wrong(finding.diagnosis, finding.message, values[i], expected[i])
+
+    i = equal.index(False)
+    said = _first_difference(exercise, cases, values, expected, equal)
+    return wrong("differs", said, values[i], expected[i])
+
+
+def right_outputs(exercise: Exercise, cases: list[Case]) -> list[Output]:
+    """What is right: the case's own `expected`, else what the witness gives."""
+    given = collect(exercise.witness, [c.inputs() for c in cases])
+    outputs = []
+    for case, output in zip(cases, given, strict=True):
+        if case.expected is not None:
+            output = Output(value=case.expected)
+        elif output.error:
+            raise AssertionError(f"{exercise.name}: the witness raised {output.error}")
+        outputs.append(output)
+    return outputs
+
+
+def variant_values(variant: Variant, cases: list[Case], expected: list) -> list:
+    """What a known wrong answer gives for every case."""
+    if variant.spoil:
+        return [variant.spoil(c, e) for c, e in zip(cases, expected, strict=True)]
+    return [o.value for o in collect(variant.answer, [c.inputs() for c in cases])]
+
+
+def same(a, b, tolerance: float) -> bool:
+    """Equal in structure, shape and (within tolerance) in every number; NaN equals NaN."""
+    if isinstance(b, torch.Tensor):
+        if not isinstance(a, torch.Tensor) or a.shape != b.shape:
+            return False
+        if b.dtype == torch.bool or a.dtype == torch.bool:
+            return a.dtype == b.dtype and torch.equal(a, b)
+        a, b = a.double(), b.double()
+        size = max(1.0, b[b.isfinite()].abs().max().item() if b.isfinite().any() else 0.0)
+        return torch.allclose(a, b, rtol=0, atol=tolerance * size, equal_nan=True)
+    if isinstance(b, (tuple, list)):
+        return (
+            isinstance(a, (tuple, list))
+            and len(a) == len(b)
+            and all(same(x, y, tolerance) for x, y in zip(a, b, strict=True))
+        )
+    if isinstance(b, dict):
+        return (
+            isinstance(a, dict)
+            and a.keys() == b.keys()
+            and all(same(a[k], b[k], tolerance) for k in b)
+        )
+    if isinstance(b, float):
+        return isinstance(a, (int, float)) and abs(a - b) <= tolerance * max(1.0, abs(b))
+    return type(a) is type(b) and a == b
+
+
+def _before_any_value(exercise, cases, outputs) -> Verdict | None:
+    """Verdicts that need no value: it is not theirs, it is not written yet, it raised."""
+    if outputs[0].kind == "library":
+        return Verdict(
+            exercise,
+            "to do",
+            "library",
+            f"This {exercise.name} belongs to a library, it is not the one you wrote. If you "
+            "have just changed your cell, run it, then this one. If you took a ready-made one: "
+            "here the writing is the learning.",
+        )
+    raised = [(c, o) for c, o in zip(cases, outputs, strict=True) if o.error]
+    if not raised:
+        return None
+    case, output = raised[0]
+    error = output.error
+    if error["type"] == "NotImplementedError":
+        return Verdict(exercise, "to do", "to do", "To do: your code is still missing.")
+    if error["type"] == "Crash":
+        return Verdict(exercise, "wrong", "crashed", f"Your code {error['message']}.")
+    where = f"line {error['line']}, `{error['code']}`: " if error["code"] else ""
+    some = ""
+    if len(raised) < len(cases) and output is not outputs[0]:
+        worked = exercise.describe(cases[0])
+        some = f" It did run for {worked}: what in your code holds for that case only?"
+    said = (
+        f"Your code raised an error. {where}{error['type']}: {error['message'].strip()} "
+        f"That was for {exercise.describe(case)}.{some}"
+    )
+    return Verdict(exercise, "wrong", "raised", said)
+
+
+def _type_finding(value, right) -> Finding | None:
+    if value is None and right is not None:
+        return Finding("returned-none", "Your code gave None. Does every path end in a return?")
+    if isinstance(value, dict) and "not plain" in value:
+        return Finding(
+            "type", f"Your code gave a {value['not plain']}; a {_kind(right)} is expected."
+        )
+    if isinstance(right, torch.Tensor) and isinstance(value, torch.Tensor):
+        if (right.dtype == torch.bool) != (value.dtype == torch.bool):
+            return Finding(
+                "dtype", f"Your code gave a tensor of {value.dtype}; {right.dtype} is expected."
+            )
+        return None
+    number = isinstance(right, (int, float)) and isinstance(value, (int, float))
+    sequence = isinstance(right, (tuple, list)) and isinstance(value, (tuple, list))
+    if sequence and len(right) != len(value):
+        return Finding("type", f"Your code gave {len(value)} things; {len(right)} are expected.")
+    if sequence:
+        for v, r in zip(value, right, strict=True):
+            finding = _type_finding(v, r)
+            if finding:
+                return finding
+        return None
+    if number or type(value) is type(right):
+        return None
+    return Finding("type", f"Your code gave a {_kind(value)}; a {_kind(right)} is expected.")
+
+
+def _kind(value) -> str:
+    if isinstance(value, tuple):
+        return f"tuple of {len(value)}"
+    return {torch.Tensor: "tensor", type(None): "None"}.get(type(value), type(value).__name__)
+
+
+def _tensors(value, right) -> list[tuple[str, torch.Tensor, torch.Tensor]]:
+    """Pairs of tensors to compare, each with a name for it in a sentence."""
+    if isinstance(right, torch.Tensor):
+        return [("the result", value, right)]
+    if isinstance(right, (tuple, list)):
+        pairs = []
+        for i, (v, r) in enumerate(zip(value, right, strict=True)):
+            found = _tensors(v, r)
+            pairs += [(f"part {i + 1} of the result", a, b) for _, a, b in found]
+        return pairs
+    return []
+
+
+def _shape_finding(exercise, value, right) -> Finding | None:
+    for what, yours, expected in _tensors(value, right):
+        if yours.shape == expected.shape:
+            continue
+        mine, want = tuple(yours.shape), tuple(expected.shape)
+        said = f"The shape of {what} is {mine}; {want} is expected."
+        if len(mine) != len(want):
+            said += f" It has {len(mine)} axes instead of {len(want)}."
+        elif sorted(mine) == sorted(want):
+            said += " The sizes are there, in another order: which axis stands where?"
+        else:
+            i = next(i for i in range(len(want)) if mine[i] != want[i])
+            axis = exercise.axes[i] if len(exercise.axes) == len(want) else f"number {i}"
+            said += f" The axis '{axis}' is {mine[i]} long and should be {want[i]}."
+        return Finding("shape", said)
+    return None
+
+
+def _nan_finding(case, value, right) -> Finding | None:
+    for what, yours, expected in _tensors(value, right):
+        if not yours.is_floating_point():
+            continue
+        bad = yours.isnan() & ~expected.isnan()
+        if bad.any() and case.nan:
+            return Finding(*case.nan)
+        if bad.any():
+            at = tuple(bad.nonzero()[0].tolist())
+            return Finding(
+                "nan",
+                f"There is NaN in {what}, {int(bad.sum())} times, first at {list(at)}. "
+                "NaN comes from 0/0, from inf − inf and from 0·inf: which of them is it here?",
+            )
+    return None
+
+
+def _properties(exercise, cases, values, expected):
+    """Every property that does not hold, the exercise's own first, then those of twin cases."""
+    for holds in exercise.properties:
+        finding = holds(cases, values, expected)
+        if finding:
+            yield finding
+    for case, value in zip(cases, values, strict=True):
+        if case.twin:
+            pair = case.twin.same(values[case.twin.of], value)
+            if not same(*pair, exercise.tolerance):
+                yield Finding(case.twin.diagnosis, case.twin.message)
+
+
+def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None:
+    """The values are right. Are the inputs untouched, and does the gradient flow?"""
+    for case, output, right in zip(cases, outputs, expected_outputs, strict=True):
+        if output.changed:
+            name = exercise.arguments[output.changed[0]]
+            return Finding(
+                "changes-input",
+                f"The values are right, but your code changes `{name}` itself. Whoever called "
+                "it still needs it: work on a new tensor (no `_` methods, no writing into it).",
+            )
+        if right.gradients is None:
+            continue
+        if output.gradients is None or any(
+            g is None and r is not None
+            for g, r in zip(output.gradients, right.gradients, strict=True)
+        ):
+            return Finding(
+                "no-gradient",
+                "The values are right, but no gradient flows back to the inputs, so it could not "
+                "be trained. Somewhere a tensor leaves the graph: .detach(), .item(), .tolist(), "
+                "torch.tensor(…), numpy or no_grad.",
+            )
+        for g, r in zip(output.gradients, right.gradients, strict=True):
+            if r is not None and not same(g, r, 10 * exercise.tolerance):
+                at = exercise.describe(case)
+                return Finding(
+                    "gradient", f"The values are right, their gradient is not. That was for {at}."
+                )
+    return None
+
+
+def _first_difference(exercise, cases, values, expected, equal) -> str:
+    i = equal.index(False)
+    some = ""
+    if any(equal):
+        good = exercise.describe(cases[equal.index(True)])
+        some = f" Right for {good}: what is special about that case?"
+    said = f"Not yet. For {exercise.describe(cases[i])}: "
+    for what, yours, right in _tensors(values[i], expected[i]):
+        if same(yours, right, exercise.tolerance):
+            continue
+        apart = (yours.double() - right.double()).abs().nan_to_num(nan=float("inf"))
+        differs = apart > exercise.tolerance * max(1.0, right.double().abs().max().item())
+        at = differs.nonzero()[0].tolist()
+        return said + (
+            f"{what} first differs at {at}: yours {_number(yours[tuple(at)])}, expected "
+            f"{_number(right[tuple(at)])}. {int(differs.sum())} of {differs.numel()} numbers "
+            f"differ, by at most {apart.max().item():.3g}.{some}"
+        )
+    return said + f"yours {values[i]!r}, expected {expected[i]!r}.{some}"
+
+
+def _number(value: torch.Tensor) -> str:
+    value = value.item()
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _praise(exercise, cases) -> str:
+    gradients = ", and so are the gradients" if any(c.gradients for c in cases) else ""
+    return f"Right, in all {len(cases)} cases{gradients}."

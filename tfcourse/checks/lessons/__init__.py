@@ -1,0 +1,1 @@
+"""The exercises and questions of every lesson, one module a lesson."""

@@ -1,0 +1,172 @@
+"""Run an answer on the inputs of an exercise and bring back what it gave.
+
+`collect` runs it here, in the learner's kernel. `collect_apart` runs the source of a cell in
+another process that sees inputs only: it can neither read what is expected nor forge a verdict,
+and one that crashes or never ends costs its own exercise alone.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import linecache
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from tfcourse.checks.exercise import Case, Output
+
+_LIBRARIES = ("torch.", "tfcourse.", "numpy.", "transformers.")
+_NOT_THE_LEARNERS = (
+    *{sysconfig.get_paths()[k] for k in ("stdlib", "purelib", "platlib")},
+    str(Path(__file__).parent.parent),
+    "<frozen",
+)
+
+
+def collect(answer, inputs: list[dict]) -> list[Output]:
+    """The answer's output for every case, in order. An interrupt passes through."""
+    kind = "library" if is_library(answer) else "own"
+    return [_run(answer, given, kind) for given in inputs]
+
+
+def is_library(answer) -> bool:
+    """Whether the answer is somebody else's function handed over as it is."""
+    module = f"{getattr(answer, '__module__', None) or ''}."
+    return module.startswith(_LIBRARIES) or (
+        inspect.isbuiltin(answer) and answer.__name__ in dir(builtins)
+    )
+
+
+def _run(answer, given: dict, kind: str) -> Output:
+    args, kwargs = _fresh(given["args"]), _fresh(given["kwargs"])
+    leaves = []
+    if given["gradients"]:
+        leaves = [a.requires_grad_() for a in args if _is_float(a)]
+        # A leaf must not be written to in place, its copy may.
+        args = tuple(a.clone() if _is_float(a) else a for a in args)
+    torch.manual_seed(0)
+    try:
+        call = answer
+        if given["build"] is not None:
+            call = answer(**given["build"])
+            call.load_state_dict(_fresh(given["weights"]))
+            call.eval()
+        value = call(*args, **kwargs)
+        gradients = _gradients(value, leaves) if given["gradients"] else None
+    except Exception as error:
+        return Output(error=_describe(error), kind=kind)
+    changed = tuple(
+        i
+        for i, (now, then) in enumerate(zip(args, given["args"], strict=True))
+        if isinstance(then, torch.Tensor) and not torch.equal(now.nan_to_num(), then.nan_to_num())
+    )
+    return Output(_plain(value), gradients, None, changed, kind)
+
+
+def _fresh(value):
+    """A copy that shares no memory with what the judge holds."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    if isinstance(value, (tuple, list)):
+        return type(value)(_fresh(v) for v in value)
+    if isinstance(value, dict):
+        return {k: _fresh(v) for k, v in value.items()}
+    return value
+
+
+def _is_float(value) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _gradients(value, leaves) -> list | None:
+    """Gradients of a fixed random weighting of the output; None where none flows."""
+    if not _is_float(value) or not value.requires_grad:
+        return None
+    probe = torch.randn(value.shape, generator=torch.Generator().manual_seed(1))
+    total = (value * probe.to(value.dtype)).sum()
+    return [_plain(g) for g in torch.autograd.grad(total, leaves, allow_unused=True)]
+
+
+def _plain(value):
+    """The value as tensors, numbers, strings and containers of them; else its type's name."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu().clone()
+    if isinstance(value, tuple):
+        return tuple(_plain(v) for v in value)
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return {"not plain": type(value).__name__}
+
+
+def _describe(error: Exception) -> dict:
+    """The error with the learner's own line: the deepest frame that is no library's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if not f.filename.startswith(_NOT_THE_LEARNERS)]
+    line = own[-1].lineno if own else None
+    code = (own[-1].line or linecache.getline(own[-1].filename, line)).strip() if own else ""
+    return {"type": type(error).__name__, "message": str(error), "line": line, "code": code}
+
+
+def collect_apart(source: str, name: str, cases: list[Case], *, seconds: float = 60):
+    """Run `source`, then its `name` on the cases, in another process.
+
+    Args:
+        source: the text of the learner's cells.
+        name: the function or class in it that answers.
+        cases: the exercise's cases; only their inputs leave this process.
+        seconds: how long all of it may take.
+    Returns:
+        one Output a case; where the process died or ran out of time, outputs that say so.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        task, result = Path(folder, "task.pt"), Path(folder, "result.pt")
+        torch.save({"source": source, "name": name, "inputs": [c.inputs() for c in cases]}, task)
+        command = [sys.executable, "-m", "tfcourse.checks.running", str(task), str(result)]
+        try:
+            done = subprocess.run(command, timeout=seconds, capture_output=True, text=True)
+        except subprocess.TimeoutExpired:
+            return _crashed(cases, f"did not end within {seconds:g} seconds")
+        try:
+            # weights_only: what comes from there is data, never code.
+            return [Output(**o) for o in torch.load(result, weights_only=True)]
+        except Exception:
+            last = done.stderr.strip().splitlines()[-1:] or ["no word of why"]
+            return _crashed(cases, f"ended the process (exit {done.returncode}): {last[0]}")
+
+
+def _crashed(cases, what: str) -> list[Output]:
+    error = {"type": "Crash", "message": what, "line": None, "code": ""}
+    return [Output(error=error, kind="crash") for _ in cases]
+
+
+def _main(task_path: str, result_path: str) -> None:
+    task = torch.load(task_path, weights_only=True)
+    lines = task["source"].splitlines(keepends=True)
+    linecache.cache["<answer>"] = (len(task["source"]), None, lines, "<answer>")
+    space = {"__name__": "__answer__"}
+    try:
+        exec(compile(task["source"], "<answer>", "exec"), space)
+        answer = space[task["name"]]
+    except KeyError:
+        found = {"type": "NameError", "message": f"there is no {task['name']!r}"}
+        outputs = [Output(error=found | {"line": None, "code": ""}) for _ in task["inputs"]]
+    except Exception as error:
+        outputs = [Output(error=_describe(error)) for _ in task["inputs"]]
+    else:
+        outputs = collect(answer, task["inputs"])
+    torch.save([asdict(o) for o in outputs], result_path)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

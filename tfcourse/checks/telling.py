@@ -1,0 +1,86 @@
+"""How the course talks back in a notebook: short text, framed by its tone.
+
+Every text is also there as plain text, the same in each run; strings are escaped, never HTML.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+import torch
+
+from tfcourse.checks.judging import Verdict
+
+_TONES = {  # colours readable on a light and on a dark page (Okabe-Ito), each with its own sign
+    "right": ("#009e73", "✓"),
+    "wrong": ("#d55e00", "✗"),
+    "to do": ("#7f7f7f", "○"),
+    "note": ("#0072b2", "→"),
+}
+
+
+class Message:
+    """A few sentences with a tone; `code` is shown as it stands, `picture` beneath."""
+
+    def __init__(self, tone: str, title: str, text: str, code: str = "", picture=None):
+        self.tone, self.title, self.text = tone, title, text
+        self.code, self.picture = code, picture
+
+    def __repr__(self) -> str:
+        head = f"{_TONES[self.tone][1]} {self.title}: {self.text}"
+        return head + (f"\n\n{self.code}" if self.code else "")
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        colour, sign = _TONES[self.tone]
+        html = (
+            f'<div role="status" style="border-left:4px solid {colour};padding:.4em .9em;'
+            f'margin:.3em 0;max-width:46em;line-height:1.5">'
+            f"<b>{sign} {escape(self.title)}</b> {_inline_code(self.text)}"
+        )
+        if self.code:
+            html += f'<pre style="margin:.5em 0 0"><code>{escape(self.code)}</code></pre>'
+        if self.picture:
+            html += self.picture.image()
+        return {"text/plain": repr(self), "text/html": html + "</div>"}
+
+
+def verdict_message(verdict: Verdict, *, with_picture: bool = True) -> Message:
+    """The verdict for the learner's eyes, with a drawing where two tensors can be compared."""
+    exercise = verdict.exercise
+    text = verdict.message
+    if verdict.state == "to do":
+        text += f' A hint: hint("{exercise.name}").'
+    picture = None
+    if with_picture and verdict.state == "wrong":
+        pair = _drawable(verdict.yours, verdict.expected)
+        if pair:
+            from tfcourse.figures import tensor_difference
+
+            picture = tensor_difference(*pair)
+    return Message(verdict.state, exercise.name, text, picture=picture)
+
+
+def _inline_code(text: str) -> str:
+    """Escaped text in which `this` becomes code."""
+    parts = escape(text).split("`")
+    if len(parts) % 2 == 0:  # an odd backtick out: leave the text as it is
+        return escape(text)
+    return "".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(parts))
+
+
+def _drawable(yours, expected) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """The first pair of tensors of equal shape, as matrices small enough to read."""
+    if isinstance(yours, (tuple, list)) and isinstance(expected, (tuple, list)):
+        pairs = [p for p in map(_drawable, yours, expected) if p]
+        return pairs[0] if pairs else None
+    if not isinstance(yours, torch.Tensor) or not isinstance(expected, torch.Tensor):
+        return None
+    if yours.shape != expected.shape or yours.dim() == 0 or yours.numel() == 0:
+        return None
+    yours, expected = yours.float(), expected.float()
+    if yours.dim() == 1:
+        return yours[None], expected[None]
+    # Of several matrices show the one that differs most.
+    mine, want = (t.reshape(-1, *t.shape[-2:]) for t in (yours, expected))
+    worst = (mine - want).abs().nan_to_num(nan=1e9).amax(dim=(1, 2)).argmax()
+    return mine[worst], want[worst]

@@ -1,0 +1,183 @@
+"""Where a lesson computes, and what it costs there: device, memory, time."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+
+KINDS = ("cuda", "mps", "cpu")
+
+
+def pick_device() -> torch.device:
+    """The device to compute on: CUDA, else MPS, else the CPU.
+
+    `TFCOURSE_DEVICE` (cuda, cuda:1, mps, cpu) overrides.
+
+    Raises:
+        ValueError: `TFCOURSE_DEVICE` names no device, or one that is not here.
+    """
+    wanted = os.environ.get("TFCOURSE_DEVICE", "").strip()
+    if not wanted:
+        return torch.device(next(kind for kind in KINDS if _count(kind)))
+    try:
+        device = torch.device(wanted)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in KINDS:
+        raise ValueError(f"TFCOURSE_DEVICE must be one of {', '.join(KINDS)}. Got {wanted!r}.")
+    if (device.index or 0) >= _count(device.type):
+        here = ", ".join(kind for kind in KINDS if _count(kind))
+        raise ValueError(f"TFCOURSE_DEVICE={wanted} is not here. This machine has: {here}.")
+    return device
+
+
+def _count(kind: str) -> int:
+    """How many devices of a kind there are."""
+    if kind == "cuda":
+        return torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if kind == "mps":
+        return int(torch.backends.mps.is_available())
+    return 1
+
+
+def describe_device(device: torch.device | None = None) -> str:
+    """One line on the device: its name, and threads or memory."""
+    device = _as_device(device)
+    if device.type == "cuda":
+        gib = torch.cuda.get_device_properties(device).total_memory / 2**30
+        return f"{device} ({torch.cuda.get_device_name(device)}, {gib:.0f} GiB)"
+    if device.type == "mps":
+        return "mps (Apple's GPU, memory shared with the processor)"
+    threads = torch.get_num_threads()
+    return f"cpu ({threads} thread{'s' if threads > 1 else ''})"
+
+
+@contextmanager
+def explain_out_of_memory(name: str, size: int) -> Iterator[None]:
+    """Turn the device's out-of-memory into a sentence with the size to try next.
+
+    Args:
+        name: of the size that makes the work large, "batch" say.
+        size: what it was.
+
+    Raises:
+        MemoryError: in place of the device's own error.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string. Got {name!r}.")
+    if not isinstance(size, int) or isinstance(size, bool):
+        raise TypeError(f"size must be an int. Got {size!r}.")
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        advice = f"Try {name}={size // 2}." if size > 1 else "Try a smaller model."
+        raise MemoryError(f"Not enough memory with {name}={size}. {advice}") from error
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    said = str(error).lower()
+    return (
+        isinstance(error, (torch.OutOfMemoryError, MemoryError))
+        or "out of memory" in said
+        or "can't allocate memory" in said
+    )
+
+
+def measure_seconds(work: Callable[[], object], repeats: int = 7) -> tuple[float, float]:
+    """Median seconds of `work()` and their spread (the middle half's width), once warmed up.
+
+    Raises:
+        TypeError: `work` cannot be called, or `repeats` is no int.
+        ValueError: `repeats` is below 1.
+    """
+    _check_work(work)
+    if not isinstance(repeats, int) or isinstance(repeats, bool):
+        raise TypeError(f"repeats must be an int. Got {repeats!r}.")
+    if repeats < 1:
+        raise ValueError(f"repeats must be at least 1. Got {repeats}.")
+    work()
+    times = []
+    for _ in range(repeats):
+        _wait()
+        started = time.perf_counter()
+        work()
+        _wait()
+        times.append(time.perf_counter() - started)
+    if repeats == 1:
+        return times[0], 0.0
+    low, middle, high = statistics.quantiles(times, n=4, method="inclusive")
+    return middle, high - low
+
+
+def measure_peak_memory(work: Callable[[], object]) -> int:
+    """The most memory that `work()` held at once beyond what was held before, in bytes.
+
+    On a CUDA device by its allocator's counters, elsewhere by the profiler's record of every
+    allocation, those inside fused kernels included.
+
+    Raises:
+        TypeError: `work` cannot be called.
+    """
+    _check_work(work)
+    work()  # what is allocated once and kept is not the work's
+    if torch.cuda.is_available() and pick_device().type == "cuda":
+        torch.cuda.synchronize()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        work()
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() - before
+    # The profiler announces its stages on stderr unless told otherwise before it first runs.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+    ) as profile:
+        work()
+    held = most = 0
+    for _, size in sorted(_allocations(profile)):
+        held += size
+        most = max(most, held)
+    return most
+
+
+def _allocations(profile) -> Iterator[tuple[int, int]]:
+    """Every allocation (time, bytes) of a profile; a release has negative bytes."""
+    waiting = list(profile.profiler.kineto_results.experimental_event_tree())
+    while waiting:
+        event = waiting.pop()
+        waiting.extend(event.children)
+        if event.tag == torch._C._profiler._EventType.Allocation:
+            yield event.start_time_ns, event.extra_fields.alloc_size
+
+
+def _wait() -> None:
+    """Wait until the device has done what it was given."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    elif torch.backends.mps.is_available():
+        torch.mps.synchronize()
+
+
+def _check_work(work) -> None:
+    if not callable(work):
+        raise TypeError(f"work must be a function without arguments. Got {type(work).__name__}.")
+
+
+def _as_device(device) -> torch.device:
+    if device is None:
+        return pick_device()
+    if not isinstance(device, (torch.device, str)):
+        raise TypeError(f"device must be a torch.device or its name. Got {device!r}.")
+    try:
+        return torch.device(device)
+    except RuntimeError:
+        raise ValueError(f"device must be one of {', '.join(KINDS)}. Got {device!r}.") from None

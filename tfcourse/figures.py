@@ -1,0 +1,387 @@
+"""Matplotlib figures of the course, each a pure function of its data.
+
+Every function returns a :class:`Picture`: an opaque white card (so that it reads in a dark theme
+too) with alt text, the same bytes in every run. Colours are safe for colour-blind readers: viridis
+for amounts, `DIVERGING` for differences, Okabe-Ito for lines.
+"""
+
+import base64
+import functools
+import html
+import io
+import math
+import warnings
+
+import matplotlib
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+
+# Okabe & Ito, "Color Universal Design", 2008
+OKABE_ITO = {
+    "black": "#000000",
+    "orange": "#e69f00",
+    "sky": "#56b4e9",
+    "green": "#009e73",
+    "yellow": "#f0e442",
+    "blue": "#0072b2",
+    "vermilion": "#d55e00",
+    "purple": "#cc79a7",
+}
+LINES = [OKABE_ITO[name] for name in ("blue", "vermilion", "green", "purple", "orange", "sky")]
+DIVERGING_STOPS = ["#00385c", "#0072b2", "#7ab5d8", "#f4f4f2", "#f0a878", "#d55e00", "#6e2c00"]
+DIVERGING = LinearSegmentedColormap.from_list("tfcourse_diverging", DIVERGING_STOPS)
+MASKED = "#d9dce1"  # a cell that may not be attended; not a colour of any scale
+
+DPI = 144  # drawn at one and a half times the size at which it is shown: sharp on fine screens
+
+STYLE = {
+    "figure.facecolor": "white",
+    "figure.constrained_layout.use": True,
+    "axes.facecolor": "white",
+    "axes.edgecolor": "#8a919c",
+    "axes.labelcolor": "#3b424c",
+    "axes.titlecolor": "#1c2128",
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 10,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.prop_cycle": matplotlib.cycler(color=LINES),
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "grid.color": "#e6e8eb",
+    "grid.linewidth": 0.8,
+    "image.cmap": "viridis",
+    "legend.frameon": False,
+    "lines.linewidth": 2,
+    "text.color": "#1c2128",
+    "text.usetex": False,
+    "xtick.color": "#59616c",
+    "ytick.color": "#59616c",
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+}
+
+
+class Picture:
+    """A finished figure with its title and its alt text.
+
+    Args:
+        figure: a `matplotlib.figure.Figure` made outside pyplot (see `card`).
+        title: the question that the figure answers.
+        alt: what a reader who cannot see it should know.
+    """
+
+    def __init__(self, figure, title, alt):
+        self.figure, self.title, self.alt = figure, title, alt
+        self._png = None
+
+    def png(self):
+        """The picture as PNG, the same bytes in every run."""
+        if self._png is None:
+            buffer = io.BytesIO()
+            with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+                # a token may be in a script that the font lacks; a box in its place is enough
+                warnings.filterwarnings("ignore", message=".*[Gg]lyph.*missing")
+                self.figure.savefig(buffer, dpi=DPI, metadata={"Software": None})
+            self._png = buffer.getvalue()
+        return self._png
+
+    @property
+    def size(self):
+        """Width and height in CSS pixels, at which the picture is to be shown."""
+        width, height = struct_png_size(self.png())
+        return round(width * 96 / DPI), round(height * 96 / DPI)
+
+    def image(self):
+        """The picture as one `<img>` with its alt text and nothing to load."""
+        width, height = self.size
+        return (
+            f'<img alt="{html.escape(self.alt)}" width="{width}" height="{height}" '
+            'style="max-width:100%;height:auto" '
+            f'src="data:image/png;base64,{base64.b64encode(self.png()).decode()}">'
+        )
+
+    def save(self, path):
+        """Write the picture to `path` as PNG."""
+        with open(path, "wb") as file:
+            file.write(self.png())
+
+    def __repr__(self):
+        return f"{self.title.rstrip('.')}. {self.alt}"
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        width, height = self.size
+        data = {
+            "text/html": f'<figure style="margin:0">{self.image()}</figure>',
+            "image/png": base64.b64encode(self.png()).decode(),
+            "text/plain": repr(self),
+        }
+        return data, {"image/png": {"width": width, "height": height}}
+
+
+def struct_png_size(png):
+    """Width and height in pixels from a PNG's header."""
+    return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
+
+
+def styled(draw):
+    """Decorator: run a figure function under the course's style."""
+
+    @functools.wraps(draw)
+    def wrapper(*args, **kwargs):
+        with matplotlib.rc_context(STYLE):
+            return draw(*args, **kwargs)
+
+    return wrapper
+
+
+def card(rows=1, columns=1, size=(6.4, 3.6), **options):
+    """A white figure outside pyplot, and its axes as `Figure.subplots` gives them."""
+    figure = Figure(figsize=size, layout="constrained")
+    return figure, figure.subplots(rows, columns, **options)
+
+
+def token_text(token):
+    """`token` with what cannot be seen made visible; matches `tokenText` in shared.js."""
+    visible = {"\n": "⏎", "\t": "⇥", "\r": "␍"}
+    text = "".join(visible.get(c, c if c.isprintable() else "\N{SYMBOL FOR SUBSTITUTE}")
+                   for c in token)
+    if not text.strip(" "):
+        return "␣" * len(text) or "∅"
+    return text
+
+
+def label_ticks(axis, tokens, room):
+    """Write tokens along `axis`, thinned to `room` labels; a `$` in a token is only a dollar."""
+    step = max(1, math.ceil(len(tokens) / room))
+    shown = range(0, len(tokens), step)
+    texts = [token_text(tokens[i]) for i in shown]
+    axis.set_ticks(list(shown), [t if len(t) <= 12 else t[:11] + "…" for t in texts])
+    for label in axis.get_ticklabels():
+        label.set_parse_math(False)
+
+
+@styled
+def attention_heatmaps(
+    weights,
+    query_tokens,
+    key_tokens=None,
+    title="Who attends to whom?",
+    *,
+    mask=None,
+    names=None,
+    difference=False,
+    alt=None,
+):
+    """Attention weights as heatmaps, one for each head.
+
+    Args:
+        weights: `(queries, keys)` or `(heads, queries, keys)`, array or CPU tensor.
+        query_tokens, key_tokens: the tokens down and across; `key_tokens` defaults to the queries'.
+        title: the question that the figure answers.
+        mask: boolean, True = may attend, broadcastable to `weights`; other cells are grey.
+        names: one name for each head, default `head 0`, `head 1`, ….
+        difference: `weights` are differences: a diverging scale about zero.
+        alt: alt text; by default it names the heads, the tokens and each head's greatest weight.
+
+    Returns:
+        Picture
+    """
+    weights = np.asarray(weights, dtype=float)
+    if weights.ndim == 2:
+        weights = weights[None]
+    key_tokens = query_tokens if key_tokens is None else key_tokens
+    heads, queries, keys = weights.shape
+    if (queries, keys) != (len(query_tokens), len(key_tokens)):
+        raise ValueError(
+            f"weights must be (heads, queries={len(query_tokens)}, keys={len(key_tokens)}) "
+            f"to fit the tokens, got {weights.shape}"
+        )
+    names = [f"head {h}" for h in range(heads)] if names is None else names
+    may_attend = np.broadcast_to(True if mask is None else np.asarray(mask, bool), weights.shape)
+
+    columns = min(heads, 4)
+    rows = math.ceil(heads / columns)
+    side = 3.9 if heads == 1 else 2.6 if heads <= 2 else 1.95
+    room = max(4, int(side * 5.5))
+    figure, axes = card(
+        rows,
+        columns,
+        (side * columns + 1.1, side * rows * min(1.4, max(0.5, queries / keys)) + 0.9),
+        squeeze=False,
+        sharex=True,
+        sharey=True,
+    )
+    scale = np.abs(weights[np.isfinite(weights) & may_attend]).max(initial=0) or 1.0
+    colours = (DIVERGING if difference else matplotlib.colormaps["viridis"]).with_extremes(
+        bad=MASKED
+    )
+    for head, axis in enumerate(axes.flat):
+        if head >= heads:
+            axis.remove()
+            continue
+        shown = np.ma.masked_where(~may_attend[head] | ~np.isfinite(weights[head]), weights[head])
+        image = axis.imshow(
+            shown,
+            cmap=colours,
+            vmin=-scale if difference else 0,
+            vmax=scale,
+            interpolation="nearest",
+            aspect="equal" if 0.5 <= queries / keys <= 2 else "auto",
+        )
+        axis.grid(False)
+        axis.spines[:].set_visible(False)
+        axis.tick_params(length=0)
+        axis.tick_params(axis="x", rotation=60 if keys > 4 else 0)
+        label_ticks(axis.xaxis, key_tokens, room)
+        label_ticks(axis.yaxis, query_tokens, room)
+        if heads > 1:
+            axis.set_title(names[head], fontsize=9, fontweight="normal", loc="left")
+        if heads == 1 and max(queries, keys) <= 10:
+            write_numbers(axis, shown, scale, difference)
+    figure.colorbar(image, ax=axes, shrink=0.7, aspect=30, pad=0.015).outline.set_visible(False)
+    figure.supylabel("query: attends", fontsize=9, color="#59616c")
+    figure.supxlabel("key: attended to", fontsize=9, color="#59616c")
+    # two dollars in a title would otherwise start mathematics
+    figure.suptitle(title, fontweight="bold", fontsize=11).set_parse_math(False)
+    if alt is None:
+        alt = describe(weights, query_tokens, key_tokens, names)
+    return Picture(figure, title, alt)
+
+
+def write_numbers(axis, shown, scale, difference):
+    """Two digits in each cell, light on dark and dark on light."""
+    for (row, column), value in np.ndenumerate(shown.filled(np.nan)):
+        if not np.isnan(value):
+            dark = abs(value) > 0.6 * scale if difference else value < 0.55 * scale
+            axis.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=8,
+                      color="white" if dark else "#1c2128")  # fmt: skip
+
+
+def describe(weights, query_tokens, key_tokens, names):
+    """Alt text of heatmaps: their size, and where each of the first heads is strongest."""
+    heads = len(weights)
+    size = f"{len(query_tokens)} queries and {len(key_tokens)} keys"
+    strongest = []
+    for name, matrix in list(zip(names, weights, strict=True))[:4]:
+        q, k = np.unravel_index(np.argmax(np.where(np.isfinite(matrix), matrix, -np.inf)),
+                                matrix.shape)  # fmt: skip
+        strongest.append(
+            f"{name} is strongest from {token_text(query_tokens[q])} to "
+            f"{token_text(key_tokens[k])} ({matrix[q, k]:.3g})"
+        )
+    more = f", and {heads - 4} heads more" if heads > 4 else ""
+    return f"{'Heatmap' if heads == 1 else f'{heads} heatmaps'} of attention, {size}: " + (
+        f"{'; '.join(strongest)}{more}."
+    )
+
+
+@styled
+def lines(
+    x, series, title, *, x_label, y_label, alt, log_x=False, log_y=False, level=None, markers=True
+):
+    """Lines over a common axis.
+
+    Args:
+        x: the values across.
+        series: label -> the values up, one for each of `x`.
+        title: the question that the figure answers.
+        x_label, y_label: what is measured, with its unit.
+        alt: what a reader who cannot see it should know.
+        log_x, log_y: logarithmic axes (base 2 across, 10 up).
+        level: (value, label) of a horizontal line to compare with.
+
+    Returns:
+        Picture
+    """
+    figure, axes = card(size=(6.4, 3.6))
+    for (label, values), style in zip(series.items(), "o-|s--|^:|D-.|v-|P--".split("|") * 9):
+        axes.plot(x, values, style[1:], marker=style[0] if markers else None, label=label, ms=5)
+    if level:
+        axes.axhline(level[0], color="#8a919c", linewidth=1.2, linestyle=(0, (6, 3)))
+        axes.annotate(
+            level[1], (1, level[0]), xycoords=("axes fraction", "data"), ha="right", va="bottom",
+            xytext=(0, 2), textcoords="offset points", fontsize=9, color="#59616c",
+        )  # fmt: skip
+    if log_x:
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(x, [f"{value:g}" for value in x], minor=False)
+    if log_y:
+        axes.set_yscale("log")
+    elif min(min(values) for values in series.values()) >= 0:
+        axes.set_ylim(bottom=0)
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    axes.set_title(title)
+    if len(series) > 1:
+        axes.legend()
+    return Picture(figure, title, alt)
+
+
+@styled
+def tensor_difference(yours, expected, title="Where do the two differ?"):
+    """Two matrices of the same shape side by side, and their difference.
+
+    Args:
+        yours, expected: (rows, columns), CPU tensors or arrays; of large ones the corner that holds
+            the greatest difference is shown. NaN and infinities stay visible as grey cells.
+
+    Returns:
+        Picture
+    """
+    yours, expected = (np.asarray(t, dtype=float) for t in (yours, expected))
+    if yours.shape != expected.shape or yours.ndim != 2:
+        raise ValueError(
+            f"yours and expected must be two matrices of one shape, got {yours.shape} and "
+            f"{expected.shape}"
+        )
+    with np.errstate(invalid="ignore"):
+        apart = np.where(yours == expected, 0.0, yours - expected)
+    row, column = np.unravel_index(np.nan_to_num(np.abs(apart), nan=np.inf).argmax(), apart.shape)
+    top, left = max(0, row - 6), max(0, column - 6)
+    cut = np.s_[top : top + 12, left : left + 12]
+    yours, expected, apart = yours[cut], expected[cut], apart[cut]
+
+    rows, columns = apart.shape
+    figure, axes = card(1, 3, (7.2, 0.9 + min(3.0, max(1.1, 2.2 * rows / columns))))
+    finite = np.concatenate([yours.ravel(), expected.ravel()])
+    finite = finite[np.isfinite(finite)]
+    low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
+    gap = np.abs(apart[np.isfinite(apart)]).max(initial=0.0) or 1.0
+    panels = {
+        "yours": (yours, matplotlib.colormaps["viridis"], low, high),
+        "expected": (expected, matplotlib.colormaps["viridis"], low, high),
+        "yours − expected": (apart, DIVERGING, -gap, gap),
+    }
+    for axis, (name, (values, colours, least, most)) in zip(axes, panels.items(), strict=True):
+        shown = np.ma.masked_invalid(values)
+        axis.imshow(
+            shown,
+            cmap=colours.with_extremes(bad=MASKED),
+            vmin=least,
+            vmax=most if most > least else least + 1,
+            interpolation="nearest",
+            aspect="auto",
+        )
+        axis.grid(False)
+        axis.set_xticks([])
+        axis.set_yticks([])
+        axis.set_title(name, fontsize=9, fontweight="normal", loc="left")
+        if max(rows, columns) <= 8:
+            for (i, j), value in np.ndenumerate(values):
+                axis.text(
+                    j, i, f"{value:.2g}", ha="center", va="center", fontsize=8, color="#1c2128",
+                    bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1},
+                )  # fmt: skip
+    figure.suptitle(title, fontweight="bold", fontsize=11)
+    most_apart = np.abs(apart[np.isfinite(apart)]).max(initial=0.0)
+    alt = (
+        f"Three heatmaps, {rows} by {columns}: yours, expected, and their difference, at most "
+        f"{most_apart:.3g}; the greatest is at row {row}, column {column}."
+    )
+    return Picture(figure, title, alt)

@@ -1,0 +1,23 @@
+"""Interactive views: everything moves in the browser, with no round trip to the kernel."""
+
+from importlib import import_module
+
+_WHERE = {
+    "AttentionMap": "attention_map",
+    "AttentionSteps": "attention_steps",
+    "Question": "question",
+    "SoftmaxScale": "softmax_scale",
+    "View": "view",
+}
+
+__all__ = list(_WHERE)
+
+
+def __getattr__(name: str):
+    if name not in _WHERE:
+        raise AttributeError(f"module 'tfcourse.widgets' has no attribute {name!r}")
+    return getattr(import_module(f"tfcourse.widgets.{_WHERE[name]}"), name)
+
+
+def __dir__():
+    return sorted(__all__)
