@@ -15,7 +15,7 @@ _WHERE = {
     "progress": "tfcourse.checks",
     "quiz": "tfcourse.checks",
     "reveal": "tfcourse.checks",
-    "doctor": "tfcourse.doctor",
+    "doctor": "tfcourse.installation",
 }
 
 __all__ = ["__version__", *_WHERE]

@@ -1,0 +1,61 @@
+# `make lab` and `make test` need Python 3.11 or newer, git and make; everything else they install.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+PORT ?= 8888
+OPEN ?= yes
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c requirements.lock
+
+.PHONY: help lab test check build diagnoses bench lock clean
+
+help:
+	@echo "make lab [PORT=8888] [OPEN=no]   open the course in JupyterLab"
+	@echo "make test                        run everything that CI runs"
+	@echo "make build | check | diagnoses | bench | lock | clean     see CONTRIBUTING.md"
+
+lab: .venv/learner
+	@$(BIN)/tfcourse lab --port $(PORT) $(if $(filter no,$(OPEN)),--no-browser)
+
+test: .venv/tester check
+	$(BIN)/tfcourse build --solved
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+check: .venv/tester
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/tfcourse build --check
+
+build: .venv/tester
+	$(BIN)/tfcourse build
+
+diagnoses: .venv/tester
+	$(BIN)/python -m tests.wrong_answers
+
+bench: .venv/tester
+	$(BIN)/python benchmarks/attention.py
+	$(BIN)/python benchmarks/widgets.py
+
+lock: .venv/tester
+	$(BIN)/python -m pip install --quiet uv
+	(sed -n '/^#/p' requirements.lock; echo 'torch==2.13.0' | $(BIN)/uv pip compile pyproject.toml \
+		--extra test --universal --python-version 3.11 --no-header --no-annotate --quiet \
+		--no-emit-index-url --constraint -) > .venv/lock
+	mv .venv/lock requirements.lock
+
+clean:
+	rm -rf .venv build
+
+# The environment of a learner; one file says that it is whole and newer than what it was made from.
+.venv/learner: pyproject.toml requirements.lock
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer was found. Install one, or name it:" \
+		"make lab PYTHON=/path/to/python3"; exit 1; }
+	@test -x $(BIN)/python || { echo "Making the environment in .venv (some minutes, once) …"; \
+		$(PYTHON) -m venv .venv || { rm -rf .venv; echo "This Python cannot make environments." \
+		"On Debian and Ubuntu: sudo apt install python3-venv"; exit 1; }; }
+	@$(PIP) --editable .
+	@touch $@
+
+.venv/tester: .venv/learner
+	@echo "Adding the test tools …"
+	@$(PIP) --editable '.[test]'
+	@touch $@

@@ -1,0 +1,54 @@
+"""The command `tfcourse`: build the notebooks, look the installation over."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; the exit status is 0 where all is well."""
+    parser = argparse.ArgumentParser(prog="tfcourse", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    build = commands.add_parser("build", help="write and run the notebooks from solutions/")
+    build.add_argument("names", nargs="*", metavar="NAME", help="01 or 01_attention; default: all")
+    kind = build.add_mutually_exclusive_group()
+    kind.add_argument("--check", action="store_true", help="only say what is stale or leaked")
+    kind.add_argument("--solved", action="store_true", help="only write build/solved/")
+    commands.add_parser("doctor", help="look the installation over")
+    given = parser.parse_args(arguments)
+    return _doctor() if given.command == "doctor" else _build(given)
+
+
+def _doctor() -> int:
+    from tfcourse.installation import doctor
+
+    return 0 if doctor() else 1
+
+
+def _build(given) -> int:
+    try:
+        from tfcourse.authoring import build
+    except ModuleNotFoundError as error:
+        print(f"{error}. The build tools are missing: pip install -e '.[test]'", file=sys.stderr)
+        return 1
+    from tfcourse.authoring.lesson import LessonError
+
+    try:
+        root = build.find_root()
+        if given.check:
+            said = build.check(root, given.names)
+            print("\n".join(said) or "The notebooks are fresh, and no solution leaks.")
+            return 1 if said else 0
+        if given.solved:
+            build.write_solved(root, given.names)
+        else:
+            build.build(root, given.names)
+    except LessonError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

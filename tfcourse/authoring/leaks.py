@@ -1,0 +1,85 @@
+"""Finds solutions of graded exercises where learners could read them."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import json
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from tfcourse.authoring.lesson import MARKER, Lesson
+
+TELLING = 24  # characters without spaces; a shorter line may stand anywhere by chance
+
+
+def find_leaks(lessons: list[Lesson], root: Path) -> list[str]:
+    """Sentences on every place in notebooks/ and tfcourse/ that holds a graded solution."""
+    solutions = {name: s for lesson in lessons for name, s in lesson.solutions().items()}
+    said = []
+    for path, code in _readable(root):
+        where = path.relative_to(root).as_posix()
+        if path.suffix == ".ipynb" and MARKER.search(code):
+            said.append(f"{where}: a solution marker stands in it. Run: tfcourse build")
+        for name, solution in solutions.items():
+            if _same_lines(solution, code) or _same_structure(solution, code):
+                said.append(
+                    f"{where}: holds the solution of the graded exercise {name}, which may stand "
+                    "in solutions/ alone."
+                )
+    return said
+
+
+def _readable(root: Path) -> Iterator[tuple[Path, str]]:
+    """What a learner is given: the code of the package, and all text in the notebooks."""
+    for path in sorted(root.glob("tfcourse/**/*.py")):
+        yield path, path.read_text(encoding="utf-8")
+    for path in sorted(root.glob("notebooks/*.ipynb")):
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        for cell in notebook.get("cells", []):
+            yield path, "".join(cell["source"])
+            yield path, json.dumps(cell.get("outputs", []), ensure_ascii=False)
+
+
+def _lines(code: str) -> list[str]:
+    """The lines of code without spaces and comments."""
+    bare = (re.sub(r"\s|#.*", "", line) for line in code.splitlines())
+    return [line for line in bare if line]
+
+
+def _same_lines(solution: str, code: str) -> bool:
+    telling = [line for line in _lines(solution) if len(line) >= TELLING]
+    if not telling:
+        return False
+    text = "\n".join(_lines(code))
+    return 2 * sum(line in text for line in telling) >= len(telling)
+
+
+def _same_structure(solution: str, code: str) -> bool:
+    """Whether a function's body is the solution's but for the names of its variables."""
+    wanted = _bodies("def solution():\n" + textwrap.indent(textwrap.dedent(solution), "    "))
+    return bool(wanted & _bodies(code))
+
+
+def _bodies(code: str) -> set[str]:
+    """The bodies of all functions, their variables numbered in the order they come up."""
+    try:
+        tree = ast.parse(code)
+    except SyntaxError:  # outputs, cells with magics
+        return set()
+    functions = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.Lambda))]
+    return {_anonymous(f) for f in functions}
+
+
+def _anonymous(function: ast.FunctionDef | ast.Lambda) -> str:
+    body = function.body if isinstance(function.body, list) else [ast.Return(function.body)]
+    if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+        body = body[1:]  # the docstring
+    numbers: dict[str, str] = {}
+    module = copy.deepcopy(ast.Module(body, []))
+    for node in ast.walk(module):
+        if isinstance(node, ast.Name):
+            node.id = numbers.setdefault(node.id, f"v{len(numbers)}")
+    return ast.dump(module)

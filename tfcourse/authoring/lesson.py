@@ -1,0 +1,168 @@
+"""A lesson's source, and the two notebooks that it makes: the learner's and the solved one."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbformat import NotebookNode
+
+SCREEN = 45  # lines; no cell is longer
+STUB = "raise NotImplementedError  # your code here"
+
+_BLOCKS = re.compile(
+    r"(?P<indent>[ ]*)\#\#\#[ ]BEGIN[ ]SOLUTION\n (?P<solution>.*?) ^[ ]*\#\#\#[ ]END[ ]SOLUTION$"
+    r"(?: \n[ ]*\#\#\#[ ]BEGIN[ ]GIVEN\n (?P<given>.*?) ^[ ]*\#\#\#[ ]END[ ]GIVEN$ )?",
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
+_HIDDEN = re.compile(
+    r"^[ ]*### BEGIN HIDDEN TESTS\n.*?^[ ]*### END HIDDEN TESTS\n?", re.MULTILINE | re.DOTALL
+)
+MARKER = re.compile(r"###\s*(BEGIN|END) (SOLUTION|GIVEN|HIDDEN TESTS)")
+
+
+class LessonError(ValueError):
+    """Something in a source or a notebook is not as it must be; says where and what to do."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A percent file of solutions/, by its path."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    @cached_property
+    def text(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    @cached_property
+    def source(self) -> NotebookNode:
+        """The source as a notebook, markers and all."""
+        return jupytext.reads(self.text, fmt="py:percent")
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def exercises(self) -> dict[str, NotebookNode]:
+        """The cells that hold an exercise, by its name."""
+        return {c.metadata["exercise"]: c for c in self.source.cells if "exercise" in c.metadata}
+
+    def solutions(self) -> dict[str, str]:
+        """The solutions of the graded exercises: what may stand nowhere else."""
+        return {
+            name: "\n".join(m["solution"] for m in _BLOCKS.finditer(cell.source))
+            for name, cell in self.exercises().items()
+            if cell.metadata.get("graded")
+        }
+
+    def learners(self) -> NotebookNode:
+        """The learner's notebook, not yet run."""
+        return self._notebook(_for_learner)
+
+    def solved(self) -> NotebookNode:
+        """The solved notebook, not yet run."""
+        return self._notebook(_for_teacher)
+
+    def _notebook(self, rewrite) -> NotebookNode:
+        cells, ids = [], set()
+        for cell in self.source.cells:
+            new = nbformat.from_dict(cell)
+            if cell.cell_type == "code":
+                new.source = rewrite(cell.source)
+                new.outputs, new.execution_count = [], None
+            new.metadata = NotebookNode(cell.metadata)
+            new.id = _stable_id(cell, ids)
+            cells.append(new)
+        _label_headings(cells)
+        notebook = nbformat.v4.new_notebook(cells=cells)
+        notebook.metadata = NotebookNode(
+            kernelspec=NotebookNode(
+                display_name="Python 3 (ipykernel)", language="python", name="python3"
+            ),
+            language_info=NotebookNode(name="python"),
+        )
+        return notebook
+
+    def validate(self, find_exercise) -> None:
+        """Raise LessonError where the source breaks a rule of the house.
+
+        Args:
+            find_exercise: gives the exercise of a name, or raises ValueError.
+        """
+        written = self.exercises()
+        for cell in self.source.cells:
+            where = f"{self.path.name}: cell {cell.source.splitlines()[:1]}"
+            if cell.cell_type == "code" and len(cell.source.splitlines()) > SCREEN:
+                raise LessonError(f"{where}: longer than a screen ({SCREEN} lines). Cut it in two.")
+            checked = cell.metadata.get("check")
+            if checked is not None and checked not in written:
+                raise LessonError(f'{where}: there is no cell with exercise="{checked}" before it.')
+        for name, cell in written.items():
+            where = f"{self.path.name}: exercise {name}"
+            if not {"difficulty", "minutes"} <= set(cell.metadata):
+                raise LessonError(f"{where}: add difficulty=1…3 and minutes=… to its # %% line.")
+            if not _BLOCKS.search(cell.source):
+                raise LessonError(f"{where}: no ### BEGIN SOLUTION … ### END SOLUTION in it.")
+            try:
+                exercise = find_exercise(name)
+            except ValueError as error:
+                raise LessonError(f"{where}: {error}") from None
+            if exercise.lesson != self.name or exercise.graded != bool(cell.metadata.get("graded")):
+                raise LessonError(
+                    f"{where}: its cases say lesson {exercise.lesson}, graded={exercise.graded}."
+                )
+
+
+def _for_learner(code: str) -> str:
+    def given(match):
+        if match["given"] is None:
+            return match["indent"] + STUB
+        lines = [re.sub(r"^(\s*)# ?", r"\1", line) for line in match["given"].splitlines()]
+        return "\n".join(lines)
+
+    return _BLOCKS.sub(given, _HIDDEN.sub("", code)).rstrip("\n")
+
+
+def _for_teacher(code: str) -> str:
+    code = _BLOCKS.sub(lambda match: match["solution"].rstrip("\n"), code)
+    return "\n".join(line for line in code.splitlines() if not MARKER.search(line))
+
+
+def _stable_id(cell: NotebookNode, taken: set[str]) -> str:
+    """An id that stays when other cells come and go: the exercise's name, or a hash of the text."""
+    name = next((f"{k}-{cell.metadata[k]}" for k in ("exercise", "check") if k in cell.metadata), "")
+    base = name or hashlib.sha256(cell.source.encode()).hexdigest()[:12]
+    new, count = base, 1
+    while new in taken:
+        count += 1
+        new = f"{base}-{count}"
+    taken.add(new)
+    return new
+
+
+def _label_headings(cells: list[NotebookNode]) -> None:
+    """Write difficulty, minutes and points behind the heading above each exercise."""
+    for i, cell in enumerate(cells):
+        if "exercise" not in cell.metadata:
+            continue
+        marks, above = cell.metadata, cells[i - 1]
+        lines = above.source.splitlines() if above.cell_type == "markdown" else []
+        headings = [n for n, line in enumerate(lines) if line.startswith("#")]
+        if not headings:
+            raise LessonError(f"exercise {marks['exercise']}: put a heading into the cell above it")
+        hard = marks.get("difficulty", 1)
+        label = f" {'●' * hard}{'○' * (3 - hard)} · {marks.get('minutes', '?')} min"
+        if marks.get("graded"):
+            label += f" · graded, {marks['points']} points"
+        lines[headings[-1]] += label
+        above.source = "\n".join(lines)

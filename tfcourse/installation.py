@@ -1,0 +1,125 @@
+"""`doctor()` looks the installation over; each problem comes with what mends it."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+MEND = "run `make lab` again, or: pip install -c requirements.lock -e ."
+
+
+def doctor() -> bool:
+    """Print what was looked at, one line each; True where nothing is wrong."""
+    well = True
+    for good, said in _findings():
+        print("✓" if good else "✗", said)
+        well &= good
+    return well
+
+
+def _findings() -> Iterator[tuple[bool, str]]:
+    good = sys.version_info >= (3, 11)
+    mend = "" if good else ". The course needs 3.11 or newer"
+    yield good, f"Python {platform.python_version()}{mend}"
+    yield from _packages()
+    yield from _lock()
+    yield _device()
+    yield _front_end()
+    yield _kernel()
+    yield _progress()
+
+
+def _packages() -> Iterator[tuple[bool, str]]:
+    """Is all that a learner needs installed?"""
+    missing = []
+    for line in metadata.requires("tfcourse") or []:
+        name = re.match(r"[\w.-]+", line)[0]
+        if "extra ==" not in line and _version(name) is None:
+            missing.append(name)
+    if missing:
+        yield False, f"missing packages: {', '.join(missing)}. To mend it, {MEND}"
+    else:
+        yield True, f"tfcourse {_version('tfcourse')}, torch {_version('torch')}"
+
+
+def _lock() -> Iterator[tuple[bool, str]]:
+    """Do the installed versions agree with requirements.lock? Others may work; say which."""
+    path = Path(__file__).parents[1] / "requirements.lock"
+    if not path.is_file():
+        yield True, "no requirements.lock beside the package: versions were not compared"
+        return
+    from packaging.requirements import Requirement
+
+    differ = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        pin = Requirement(line)
+        installed = _version(pin.name)
+        here = pin.marker is None or pin.marker.evaluate()
+        if here and installed is not None and not pin.specifier.contains(installed):
+            differ.append(f"{pin.name} {installed} (lock: {pin.specifier})")
+    if differ:
+        yield False, f"not as in requirements.lock: {', '.join(differ)}. To mend it, {MEND}"
+    else:
+        yield True, "versions are those of requirements.lock"
+
+
+def _device() -> tuple[bool, str]:
+    from tfcourse.device import describe_device
+
+    try:
+        return True, f"computes on {describe_device()}"
+    except ValueError as error:
+        return False, str(error)
+
+
+def _front_end() -> tuple[bool, str]:
+    """Is the part of the widgets there that runs in JupyterLab's page?"""
+    folder = Path(sys.prefix, "share", "jupyter", "labextensions")
+    missing = [
+        name
+        for name in ("@jupyter-widgets/jupyterlab-manager", "anywidget")
+        if not (folder / name / "package.json").is_file()
+    ]
+    if missing:
+        return False, f"widgets cannot show, missing: {', '.join(missing)}. To mend it, {MEND}"
+    return True, "widgets: the front end is there"
+
+
+def _kernel() -> tuple[bool, str]:
+    """Does the kernel that a notebook starts run this Python?"""
+    spec = Path(sys.prefix, "share", "jupyter", "kernels", "python3", "kernel.json")
+    try:
+        command = json.loads(spec.read_text())["argv"][0]
+    except (OSError, ValueError, KeyError, IndexError):
+        return False, "there is no Jupyter kernel here. To mend it: python -m ipykernel install --sys-prefix"
+    if command != "python" and Path(command).resolve() != Path(sys.executable).resolve():
+        return False, f"notebooks would run {command}, not {sys.executable}. Remove {spec.parent}"
+    return True, "Jupyter kernel: this Python"
+
+
+def _progress() -> tuple[bool, str]:
+    from tfcourse.checks.progress import home
+
+    folder = home()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        return False, f"progress cannot be saved ({error}). Set TFCOURSE_HOME to a folder of yours"
+    return True, "progress can be saved"
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
