@@ -30,7 +30,6 @@ print("This course will compute on:", device.describe_device())
 
 # %%
 doctor()
-
 # %% [markdown]
 # Some pictures can be touched. Move the mouse over this one, or press Tab until it has the focus
 # and use the arrow keys. It runs in your browser alone: it stays alive when Python is not. If you

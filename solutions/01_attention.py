@@ -487,7 +487,7 @@ seconds, memory = {w: [] for w in ways}, {w: [] for w in ways}
 for t in lengths:
     q, k, v = torch.randn(3, 1, 4, t, 64)
     for name, way in ways.items():
-        run = lambda way=way, q=q, k=k, v=v: way(q, k, v)  # noqa: E731
+        run = lambda way=way, q=q, k=k, v=v: way(q, k, v)
         seconds[name].append(device.measure_seconds(run, repeats=5)[0])
         memory[name].append(device.measure_peak_memory(run) / 2**20)
 

@@ -196,7 +196,7 @@ MultiHeadAttention = check(MultiHeadAttention)
 # something, and you will know which of this is chance.
 
 # %%
-words = "it was the best of times it was the worst of times".split()
+words = ["it", "was", "the", "best", "of", "times", "it", "was", "the", "worst", "of", "times"]
 torch.manual_seed(0)
 module = attention.MultiHeadAttention(d_model=48, n_heads=6)
 embedded = nn.Embedding(20, 48)(torch.tensor([sorted(set(words)).index(w) for w in words]))

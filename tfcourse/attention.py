@@ -118,7 +118,7 @@ def convert_mask(mask: Tensor, source: str, target: str) -> Tensor:
     return torch.zeros(may_attend.shape, device=mask.device).masked_fill(~may_attend, -math.inf)
 
 
-def _read_mask(mask: Tensor, source: str) -> Bool[Tensor, "..."]:
+def _read_mask(mask: Tensor, source: str) -> Bool[Tensor, ...]:
     """A mask of any convention as True = may attend."""
     _check_tensor("mask", mask, "a mask")
     if source in ("may_attend", "may_not_attend"):
@@ -159,8 +159,8 @@ def attention_scores(
 def attention_weights(
     q: Float[Tensor, "*batch queries d_head"],
     k: Float[Tensor, "*batch keys d_head"],
-    mask: Bool[Tensor, "..."] | None = None,
-    bias: Float[Tensor, "..."] | None = None,
+    mask: Bool[Tensor, ...] | None = None,
+    bias: Float[Tensor, ...] | None = None,
 ) -> Float[Tensor, "*batch queries keys"]:
     """softmax(q k^T / sqrt(d_head) + bias) over the keys that the mask allows.
 
@@ -192,8 +192,8 @@ def scaled_dot_product_attention(
     q: Float[Tensor, "*batch queries d_head"],
     k: Float[Tensor, "*batch keys d_head"],
     v: Float[Tensor, "*batch keys d_value"],
-    mask: Bool[Tensor, "..."] | None = None,
-    bias: Float[Tensor, "..."] | None = None,
+    mask: Bool[Tensor, ...] | None = None,
+    bias: Float[Tensor, ...] | None = None,
 ) -> Float[Tensor, "*batch queries d_value"]:
     """softmax(q k^T / sqrt(d_head)) v, the explicit form: for each query a mixture of the values.
 
@@ -327,7 +327,7 @@ class MultiHeadAttention(nn.Module):
         x: Float[Tensor, "batch queries d_model"],
         context: Float[Tensor, "batch keys d_model"] | None = None,
         *,
-        mask: Bool[Tensor, "..."] | None = None,
+        mask: Bool[Tensor, ...] | None = None,
         causal: bool = False,
         cache: KVCache | None = None,
         return_weights: bool = False,
@@ -392,7 +392,9 @@ class MultiHeadAttention(nn.Module):
                 f"{name} must have d_model={self.d_model} as its last axis. Got {tuple(x.shape)}."
             )
         if x.dtype != self.qkv.weight.dtype and not torch.is_autocast_enabled(x.device.type):
-            raise TypeError(f"{name} must be {self.qkv.weight.dtype} as the weights. Got {x.dtype}.")
+            raise TypeError(
+                f"{name} must be {self.qkv.weight.dtype} as the weights. Got {x.dtype}."
+            )
 
     def extra_repr(self) -> str:
         return f"d_model={self.d_model}, n_heads={self.n_heads}, n_kv_heads={self.n_kv_heads}"

@@ -149,8 +149,9 @@ def card(rows=1, columns=1, size=(6.4, 3.6), **options):
 def token_text(token):
     """`token` with what cannot be seen made visible; matches `tokenText` in shared.js."""
     visible = {"\n": "⏎", "\t": "⇥", "\r": "␍"}
-    text = "".join(visible.get(c, c if c.isprintable() else "\N{SYMBOL FOR SUBSTITUTE}")
-                   for c in token)
+    text = "".join(
+        visible.get(c, c if c.isprintable() else "\N{SYMBOL FOR SUBSTITUTE}") for c in token
+    )
     if not text.strip(" "):
         return "␣" * len(text) or "∅"
     return text
@@ -300,8 +301,10 @@ def lines(
         Picture
     """
     figure, axes = card(size=(6.4, 3.6))
-    for (label, values), style in zip(series.items(), "o-|s--|^:|D-.|v-|P--".split("|") * 9):
-        axes.plot(x, values, style[1:], marker=style[0] if markers else None, label=label, ms=5)
+    styles = ("o-", "s--", "^:", "D-.", "v-", "P--")  # told apart without colour too
+    for i, (label, values) in enumerate(series.items()):
+        marker, dashes = styles[i % len(styles)][0], styles[i % len(styles)][1:]
+        axes.plot(x, values, dashes, marker=marker if markers else None, label=label, ms=5)
     if level:
         axes.axhline(level[0], color="#8a919c", linewidth=1.2, linestyle=(0, (6, 3)))
         axes.annotate(

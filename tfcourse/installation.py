@@ -98,7 +98,10 @@ def _kernel() -> tuple[bool, str]:
     try:
         command = json.loads(spec.read_text())["argv"][0]
     except (OSError, ValueError, KeyError, IndexError):
-        return False, "there is no Jupyter kernel here. To mend it: python -m ipykernel install --sys-prefix"
+        return (
+            False,
+            "there is no Jupyter kernel here. To mend it: python -m ipykernel install --sys-prefix",
+        )
     if command != "python" and Path(command).resolve() != Path(sys.executable).resolve():
         return False, f"notebooks would run {command}, not {sys.executable}. Remove {spec.parent}"
     return True, "Jupyter kernel: this Python"

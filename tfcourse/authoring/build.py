@@ -173,6 +173,7 @@ def clean(notebook: NotebookNode, name: str, private: Sequence[str]) -> None:
         if cell.cell_type != "code":
             continue
         where = f"{name}: the cell {cell.id}"
+        cell.outputs = _joined(cell.outputs)
         for output in cell.outputs:
             if output.output_type == "stream":
                 if output.name == "stderr":
@@ -187,6 +188,18 @@ def clean(notebook: NotebookNode, name: str, private: Sequence[str]) -> None:
             found = _ADDRESS.search(shown) or next((p for p in private if p in shown), None)
             if found:
                 raise LessonError(f"{where} shows what differs from machine to machine: {found}")
+
+
+def _joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """The outputs with a stream that came in pieces, by chance of timing, made whole."""
+    joined: list[NotebookNode] = []
+    for output in outputs:
+        last = joined[-1] if joined else {}
+        if output.output_type == "stream" and output.name == last.get("name"):
+            last.text += output.text
+        else:
+            joined.append(output)
+    return joined
 
 
 # --- writing --------------------------------------------------------------------------------

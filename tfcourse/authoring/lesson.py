@@ -140,7 +140,9 @@ def _for_teacher(code: str) -> str:
 
 def _stable_id(cell: NotebookNode, taken: set[str]) -> str:
     """An id that stays when other cells come and go: the exercise's name, or a hash of the text."""
-    name = next((f"{k}-{cell.metadata[k]}" for k in ("exercise", "check") if k in cell.metadata), "")
+    name = next(
+        (f"{k}-{cell.metadata[k]}" for k in ("exercise", "check") if k in cell.metadata), ""
+    )
     base = name or hashlib.sha256(cell.source.encode()).hexdigest()[:12]
     new, count = base, 1
     while new in taken:
@@ -151,18 +153,24 @@ def _stable_id(cell: NotebookNode, taken: set[str]) -> str:
 
 
 def _label_headings(cells: list[NotebookNode]) -> None:
-    """Write difficulty, minutes and points behind the heading above each exercise."""
-    for i, cell in enumerate(cells):
+    """Write difficulty, minutes and points behind the nearest heading above each exercise."""
+    heading = None  # (cell, line)
+    for cell in cells:
+        if cell.cell_type == "markdown":
+            lines = enumerate(cell.source.splitlines())
+            found = [n for n, line in lines if re.match(r"#+ ", line)]
+            heading = (cell, found[-1]) if found else heading
         if "exercise" not in cell.metadata:
             continue
-        marks, above = cell.metadata, cells[i - 1]
-        lines = above.source.splitlines() if above.cell_type == "markdown" else []
-        headings = [n for n, line in enumerate(lines) if line.startswith("#")]
-        if not headings:
-            raise LessonError(f"exercise {marks['exercise']}: put a heading into the cell above it")
-        hard = marks.get("difficulty", 1)
-        label = f" {'●' * hard}{'○' * (3 - hard)} · {marks.get('minutes', '?')} min"
+        marks = cell.metadata
+        if heading is None:
+            raise LessonError(f"exercise {marks['exercise']}: put a heading above it")
+        hard = marks["difficulty"]
+        label = f" {'●' * hard}{'○' * (3 - hard)} · {marks['minutes']} min"
         if marks.get("graded"):
             label += f" · graded, {marks['points']} points"
-        lines[headings[-1]] += label
+        above, line = heading
+        lines = above.source.splitlines()
+        lines[line] += label
         above.source = "\n".join(lines)
+        heading = None  # a heading is for one exercise

@@ -229,7 +229,9 @@ def numbers(name, value):
     except ValueError as error:
         raise ValueError(f"{name} must be a regular array of numbers: {error}") from None
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must hold real numbers, got {array.dtype} ({type(value).__name__})")
+        raise TypeError(
+            f"{name} must hold real numbers, got {array.dtype} ({type(value).__name__})"
+        )
     return array.astype(np.float64)
 
 

@@ -814,8 +814,8 @@ QUESTIONS = [
     Item(
         "01-first-share",
         LESSON,
-        "The word sat scores 6 with cat and 0 with the other five words. Divided by √8 that is 2.1, and "
-        "exp(2.1) is about 8.3, while exp(0) = 1. Which share does cat get?",
+        "The word sat scores 6 with cat and 0 with the other five words. Divided by √8 that is 2.12, and "
+        "exp(2.12) is about 8.34, while exp(0) = 1. Which share does cat get?",
         (
             Option(
                 "all of it: it is the only one that fits",
@@ -823,14 +823,14 @@ QUESTIONS = [
                 "little. Only −∞ gets nothing.",
             ),
             Option(
-                "about 62%",
-                "8.3 / (8.3 + 5 · 1) = 0.62. The other five share the rest: a score of 0 is not a "
+                "about 63%",
+                "8.34 / (8.34 + 5 · 1) = 0.63. The other five share the rest: a score of 0 is not a "
                 "share of 0.",
                 right=True,
             ),
             Option(
                 "one sixth, like everybody",
-                "That is what equal scores give. The softmax works on exp of the scores: 8.3 "
+                "That is what equal scores give. The softmax works on exp of the scores: 8.34 "
                 "against 1.",
             ),
         ),

@@ -1,0 +1,29 @@
+"""What all tests share: nobody's progress is touched, and torch keeps to one core a worker."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_home(tmp_path_factory):
+    """Progress of the tests goes into a folder of theirs, in child processes too."""
+    os.environ["TFCOURSE_HOME"] = str(tmp_path_factory.mktemp("home"))
+    for name in ("TFCOURSE_STRICT", "NBGRADER_EXECUTION", "TFCOURSE_DEVICE"):
+        os.environ.pop(name, None)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A fresh folder of progress."""
+    monkeypatch.setenv("TFCOURSE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture(scope="session")
+def root():
+    """The folder of the course."""
+    return ROOT

@@ -1,0 +1,71 @@
+"""Every notebook from top to bottom: the learner's as it is, the solved one strictly."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.conftest import ROOT
+from tfcourse.authoring.build import find_lessons, write_solved
+
+LESSONS = [lesson.name for lesson in find_lessons(ROOT)]
+
+
+def nbval(path, **environment):
+    """Run a notebook under nbval: cells tagged `nbval-check-output` are compared."""
+    command = [sys.executable, "-m", "pytest", "--nbval-lax", "--nbval-current-env"]
+    command += ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-c", os.devnull, str(path)]
+    started = time.monotonic()
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT / "notebooks",
+        env=os.environ | {"TFCOURSE_DEVICE": "cpu"} | environment,
+    )  # fmt: skip
+    print(f"{path.name}: {time.monotonic() - started:.0f} s")
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    return int(re.search(r"(\d+) passed", done.stdout)[1])
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_unattempted(name):
+    path = ROOT / "notebooks" / f"{name}.ipynb"
+    code = [c for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "code"]
+    assert nbval(path) == len([c for c in code if c["source"]])
+    assert any("nbval-check-output" in c["metadata"].get("tags", []) for c in code)
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_solved_and_strict(name, tmp_path):
+    [path] = write_solved(ROOT, [name])
+    text = path.read_text()
+    # What was stored for the learner's version is not what the solved one shows.
+    (tmp_path / path.name).write_text(text.replace("nbval-check-output", "was-compared"))
+    assert nbval(tmp_path / path.name, TFCOURSE_STRICT="1") > 10
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_lesson_has_what_every_lesson_has(name):
+    cells = json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text())["cells"]
+    prose = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    code = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+    assert re.search(r"^\*About \d+ minutes\. You need: ", prose, re.MULTILINE)
+    assert "### Find the bug" in prose
+    assert "## Further reading" in prose
+    assert "Claims(" in code
+    assert len(re.findall(r'^quiz\("', code, re.MULTILINE)) >= 3
+    assert any(c["metadata"].get("graded") for c in cells)
+    assert sum("exercise" in c["metadata"] for c in cells) >= 3
+
+
+def test_the_readme_tells_the_minutes_of_the_lessons():
+    readme = (ROOT / "README.md").read_text()
+    for name in LESSONS:
+        minutes = re.search(r"\*About (\d+) minutes", (ROOT / f"solutions/{name}.py").read_text())[
+            1
+        ]
+        assert re.search(rf"notebooks/{name}\.ipynb\).*\| {minutes} \|$", readme, re.MULTILINE), (
+            name
+        )
