@@ -13,8 +13,11 @@ help:
 	@echo "make test                        run everything that CI runs"
 	@echo "make build | check | diagnoses | bench | lock | clean     see CONTRIBUTING.md"
 
+# In a container everybody is root, and Jupyter wants to hear that it is meant.
 lab: .venv/learner
-	@$(BIN)/tfcourse lab --port $(PORT) $(if $(filter no,$(OPEN)),--no-browser)
+	@JUPYTER_PREFER_ENV_PATH=1 $(BIN)/jupyter lab --log-level=WARN --port=$(PORT) \
+		--ServerApp.root_dir="$(CURDIR)" --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb \
+		$(if $(filter no,$(OPEN)),--no-browser) $(if $(filter 0,$(shell id -u)),--allow-root)
 
 test: .venv/tester check
 	$(BIN)/tfcourse build --solved
@@ -53,6 +56,8 @@ clean:
 		$(PYTHON) -m venv .venv || { rm -rf .venv; echo "This Python cannot make environments." \
 		"On Debian and Ubuntu: sudo apt install python3-venv"; exit 1; }; }
 	@$(PIP) --editable .
+	@$(BIN)/jupyter labextension disable --level=sys_prefix \
+		@jupyterlab/apputils-extension:announcements >/dev/null 2>&1
 	@touch $@
 
 .venv/tester: .venv/learner

@@ -58,7 +58,7 @@ AttentionMap(torch.eye(5) * 0.6 + 0.08, words, title="Does a widget show?")
 # %%
 quiz("00-dog")
 
-# %%
+# %% tags=["nbval-check-output"]
 dog, cat, hen = torch.tensor([[1.0, 0, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]])
 puppy = torch.tensor([0.5, 0, 2, 0])
 for name, other in {"cat": cat, "hen": hen, "puppy": puppy}.items():
@@ -131,7 +131,7 @@ print(f"{speed_up:,.0f} times faster, the same to within 1e-4: {largest_gap < 1e
 # Here is a function that subtracts from each row its own mean. It works. Does it?
 
 
-# %%
+# %% tags=["nbval-check-output"]
 def centred(x):
     return x - x.mean(dim=1)
 
@@ -150,7 +150,7 @@ quiz("00-square")
 #
 # With 2 × 3 numbers it would have raised an error at once:
 
-# %%
+# %% tags=["nbval-check-output"]
 try:
     centred(torch.ones(2, 3))
 except RuntimeError as error:
@@ -190,7 +190,7 @@ mean_squared_error = check(mean_squared_error)
 # If only the direction shall count, there is a property to test: *make a key ten times longer,
 # and nothing may change*.
 
-# %%
+# %% tags=["nbval-check-output"]
 q, key = torch.tensor([1.0, 2.0, 0.0]), torch.tensor([2.0, 1.0, 1.0])
 print("dot product:", (q @ key).item(), "→", (q @ (10 * key)).item())
 lengths = q.norm() * key.norm(), q.norm() * (10 * key).norm()

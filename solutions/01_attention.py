@@ -31,7 +31,7 @@ from tfcourse.widgets import AttentionMap, AttentionSteps, SoftmaxScale
 # The numbers of queries and keys have names. If *sat* looks for an animal, its query has a large
 # number under `animal`; if *cat* is one, its key has a 1 there.
 
-# %%
+# %% tags=["nbval-check-output"]
 tokens = ["The", "cat", "sat", "on", "the", "mat"]
 features = ["article", "noun", "verb", "preposition", "animal", "thing", "large", "red"]
 
@@ -64,7 +64,7 @@ V = torch.tensor(
 # of its query with each key. **Before you run the next cell**, say for yourself what the six
 # numbers will be.
 
-# %%
+# %% tags=["nbval-check-output"]
 sat = tokens.index("sat")
 for token, key in zip(tokens, K, strict=True):
     print(f"{token:>4}: {(Q[sat] @ key).item():.1f}")
@@ -80,7 +80,7 @@ quiz("01-first-share")
 # %% [markdown]
 # Here is all of it for all six words at once. Attention is five lines:
 
-# %%
+# %% tags=["nbval-check-output"]
 d = Q.shape[-1]
 scores = Q @ K.T  # (6, 8) @ (8, 6) -> (6, 6): every query with every key
 scores = scores / d**0.5  # why? we shall see
@@ -267,7 +267,7 @@ padding_mask = check(padding_mask)
 # %% [markdown]
 # Both together is `&`: may attend if the one *and* the other allow it.
 
-# %%
+# %% tags=["nbval-check-output"]
 both = causal_mask(5) & padding_mask(torch.tensor([3, 5]), 5)
 print(tuple(both.shape))
 print(both[0, 0].int())
@@ -334,7 +334,7 @@ scaled_dot_product_attention = check(scaled_dot_product_attention)
 # Does PyTorch agree? It has all of this in one call, `F.scaled_dot_product_attention`, which runs
 # as one *fused kernel*: fast machine code that does everything in one go.
 
-# %%
+# %% tags=["nbval-check-output"]
 torch.manual_seed(1)
 q, k, v = torch.randn(2, 3, 5, 8), torch.randn(2, 3, 7, 8), torch.randn(2, 3, 7, 6)
 mask = padding_mask(torch.tensor([4, 7]), 7)
@@ -361,7 +361,7 @@ print("agrees to 1e-6:", agreement < 1e-6)
 # %%
 quiz("01-trap")
 
-# %%
+# %% tags=["nbval-check-output"]
 causal = causal_mask(5)
 q, k, v = torch.randn(3, 1, 1, 5, 8)
 later = v.clone()
@@ -439,7 +439,7 @@ attend_to_real_tokens = check(attend_to_real_tokens)
 # %%
 quiz("01-shuffle")
 
-# %%
+# %% tags=["nbval-check-output"]
 q = k = v = torch.randn(1, 1, 6, 8)
 order = torch.tensor([5, 3, 4, 0, 2, 1])
 plain = scaled_dot_product_attention(q, k, v)
@@ -457,7 +457,7 @@ print("outputs are shuffled along, nothing else:", shuffle_gap < 1e-6)
 # **convex combination** of values. It lies between them and can never reach beyond, in no
 # direction whatsoever.
 
-# %%
+# %% tags=["nbval-check-output"]
 q, k, v = torch.randn(1, 1, 4, 8), torch.randn(1, 1, 10, 8), torch.randn(1, 1, 10, 3)
 out = scaled_dot_product_attention(q, k, v)
 linear_gap = (scaled_dot_product_attention(q, k, 2 * v + 1) - (2 * out + 1)).abs().max().item()

@@ -32,7 +32,7 @@ from tfcourse.widgets import AttentionMap
 # %%
 quiz("02-compromise")
 
-# %%
+# %% tags=["nbval-check-output"]
 keys, values = torch.zeros(9, 4), torch.zeros(9, 2)
 keys[2, 0] = keys[8, 1] = 1.0
 values[2, 0] = values[8, 1] = 1.0
@@ -101,7 +101,7 @@ merge_heads = check(merge_heads)
 # Why is `x.view(batch, n_heads, tokens, d_head)` alone not enough? The shape would be right.
 # Number the tokens and look where they go:
 
-# %%
+# %% tags=["nbval-check-output"]
 x = torch.arange(3)[None, :, None].expand(1, 3, 4).contiguous()  # token i holds i, four times
 right, wrong = split_heads(x, 2), x.view(1, 2, 3, 2)
 print("head 0, split: ", right[0, 0].tolist())
@@ -128,7 +128,7 @@ print("head 0, viewed:", wrong[0, 0].tolist())
 # the same: head by head; all heads' matrices side by side, one product each for q, k and v; all
 # three side by side, a single product. Do they give the same numbers?
 
-# %%
+# %% tags=["nbval-check-output"]
 torch.manual_seed(0)
 d_model, n_heads = 48, 6
 x = torch.randn(2, 10, d_model)
@@ -209,7 +209,7 @@ AttentionMap(weights[0].detach(), words, title="What do six untrained heads look
 # %%
 quiz("02-parameters")
 
-# %%
+# %% tags=["nbval-check-output"]
 counts = {}
 for n_heads in (1, 2, 4, 8, 16):
     module = attention.MultiHeadAttention(d_model=512, n_heads=n_heads, bias=False)
@@ -277,7 +277,7 @@ for name, module in {"default": trap, "batch_first=True": right}.items():
 # compare. `from_torch` only moves numbers: `in_proj_weight` has q, k and v stacked, just as our
 # `qkv`.
 
-# %%
+# %% tags=["nbval-check-output"]
 ours = attention.MultiHeadAttention.from_torch(right)
 may_attend = attention.causal_mask(10)
 may_not = attention.convert_mask(may_attend, "may_attend", "may_not_attend")
@@ -336,7 +336,7 @@ AttentionMap(weights[0].detach(), written, read, title="Whom does each written w
 quiz("02-cache")
 
 
-# %%
+# %% tags=["nbval-check-output"]
 def kv_cache_bytes(layers, n_kv_heads, d_head, tokens, bytes_per_number=2):
     """Keys and values of all layers and tokens, for one sequence, in bytes."""
     return 2 * layers * n_kv_heads * d_head * tokens * bytes_per_number
@@ -351,7 +351,7 @@ for n_kv_heads, gib in cache.items():
 # attention**. With a single head for all it is called **multi-query attention**. The formula
 # holds for a real cache too:
 
-# %%
+# %% tags=["nbval-check-output"]
 cached = attention.KVCache()
 module = attention.MultiHeadAttention(d_model=512, n_heads=8, n_kv_heads=2)
 with torch.no_grad():
@@ -386,7 +386,7 @@ grouped_query_attention = check(grouped_query_attention)
 # columns. So much for *4d² whatever the number of heads*. It holds when every head has its own
 # keys and values.
 
-# %%
+# %% tags=["nbval-check-output"]
 multi, grouped = (
     sum(p.numel() for p in attention.MultiHeadAttention(4096, 32, n, bias=False).parameters())
     for n in (32, 8)
