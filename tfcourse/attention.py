@@ -457,6 +457,11 @@ def _joined(mask, causal: bool, q: Tensor, k: Tensor) -> Tensor | None:
         _check_mask(mask, shape)
     if not causal:
         return mask
+    if k.shape[-2] < q.shape[-2]:
+        raise ValueError(
+            f"causal must be False where context is shorter than x: {k.shape[-2]} tokens hold no "
+            f"place for {q.shape[-2]} queries."
+        )
     triangle = causal_mask(q.shape[-2], k.shape[-2], device=q.device)
     return triangle if mask is None else triangle & mask
 

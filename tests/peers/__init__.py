@@ -1,0 +1,1 @@
+"""tfcourse beside the implementations that others use, with the same weights."""

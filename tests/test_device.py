@@ -1,0 +1,115 @@
+"""Which device, what it costs, and what is said when it is too small."""
+
+import time
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tfcourse import attention, device
+
+
+def test_the_override(monkeypatch):
+    monkeypatch.setenv("TFCOURSE_DEVICE", "cpu")
+    assert device.pick_device() == torch.device("cpu")
+    monkeypatch.setenv("TFCOURSE_DEVICE", "abacus")
+    with pytest.raises(ValueError, match="must be one of cuda, mps, cpu. Got 'abacus'"):
+        device.pick_device()
+    monkeypatch.setenv("TFCOURSE_DEVICE", "cuda:77")
+    with pytest.raises(ValueError, match=r"cuda:77 is not here. This machine has: .*cpu"):
+        device.pick_device()
+
+
+@pytest.mark.parametrize(
+    ("here", "picked"), [({"cuda", "cpu"}, "cuda"), ({"mps", "cpu"}, "mps"), ({"cpu"}, "cpu")]
+)
+def test_cuda_then_mps_then_cpu(monkeypatch, here, picked):
+    monkeypatch.delenv("TFCOURSE_DEVICE", raising=False)
+    monkeypatch.setattr(device, "_count", lambda kind: int(kind in here))
+    assert device.pick_device().type == picked
+
+
+def test_description(monkeypatch):
+    monkeypatch.setenv("TFCOURSE_DEVICE", "cpu")
+    assert device.describe_device().startswith("cpu (")
+    with pytest.raises(TypeError, match="device must be"):
+        device.describe_device(3)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB"),
+        RuntimeError("MPS backend out of memory"),
+        RuntimeError(
+            "[enforce fail at alloc_cpu.cpp] . DefaultCPUAllocator: can't allocate memory"
+        ),
+        MemoryError(),
+    ],
+)
+def test_out_of_memory_is_explained(error):
+    with (
+        pytest.raises(MemoryError, match="Not enough memory with batch=64. Try batch=32."),
+        device.explain_out_of_memory("batch", 64),
+    ):
+        raise error
+
+
+def test_a_real_allocation_that_cannot_be_met():
+    with (
+        pytest.raises(MemoryError, match="Try tokens="),
+        device.explain_out_of_memory("tokens", 2**24),
+    ):
+        torch.empty(2**24, 2**24, 8)
+
+
+def test_other_errors_pass_as_they_are():
+    with (
+        pytest.raises(RuntimeError, match="shapes cannot be multiplied"),
+        device.explain_out_of_memory("batch", 64),
+    ):
+        torch.ones(2, 3) @ torch.ones(2, 3)
+
+
+def test_seconds():
+    median, spread = device.measure_seconds(lambda: time.sleep(0.02), repeats=3)
+    assert 0.02 <= median < 0.2
+    assert spread >= 0
+    assert device.measure_seconds(lambda: None, repeats=1)[1] == 0
+    with pytest.raises(ValueError, match="repeats must be at least 1"):
+        device.measure_seconds(lambda: None, repeats=0)
+    with pytest.raises(TypeError, match="work must be a function"):
+        device.measure_seconds(3)
+
+
+def test_peak_memory_counts_what_is_held_at_once(monkeypatch):
+    monkeypatch.setenv("TFCOURSE_DEVICE", "cpu")
+    megabyte = 2**18  # floats
+
+    def one_after_the_other():
+        for _ in range(5):
+            torch.ones(megabyte)
+
+    def all_together():
+        return [torch.ones(megabyte) for _ in range(5)]
+
+    assert 1 * 2**20 <= device.measure_peak_memory(one_after_the_other) < 1.1 * 2**20
+    assert 5 * 2**20 <= device.measure_peak_memory(all_together) < 5.1 * 2**20
+
+
+def test_peak_memory_sees_inside_the_fused_kernel(monkeypatch):
+    monkeypatch.setenv("TFCOURSE_DEVICE", "cpu")
+    q = torch.randn(1, 2, 512, 32)
+    scores = 2 * 512 * 512 * 4
+    explicit = device.measure_peak_memory(lambda: attention.scaled_dot_product_attention(q, q, q))
+    fused = device.measure_peak_memory(lambda: F.scaled_dot_product_attention(q, q, q))
+    assert explicit >= scores
+    assert q.nbytes <= fused < scores
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU with CUDA")
+def test_on_a_gpu():
+    assert device.pick_device().type == "cuda"
+    assert "GiB" in device.describe_device()
+    big = device.measure_peak_memory(lambda: torch.ones(2**20, device="cuda"))
+    assert big >= 4 * 2**20
