@@ -1,6 +1,8 @@
-# `make lab` and `make test` need Python 3.11 or newer, git and make; everything else they install.
-PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 python; do \
-	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+# `make lab` and `make test` need Python 3.11 to 3.14 (the locked torch has no build for a newer one),
+# git and make; everything else they install.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null && \
+	echo $$p && break; done)
 PORT ?= 8888
 OPEN ?= yes
 BIN := .venv/bin
@@ -35,8 +37,8 @@ diagnoses: .venv/tester
 	$(BIN)/python -m tests.wrong_answers
 
 bench: .venv/tester
-	$(BIN)/python benchmarks/attention.py
-	$(BIN)/python benchmarks/widgets.py
+	$(BIN)/python -m benchmarks.attention
+	$(BIN)/python -m benchmarks.widgets
 
 lock: .venv/tester
 	$(BIN)/python -m pip install --quiet uv
@@ -50,7 +52,7 @@ clean:
 
 # The environment of a learner; one file says that it is whole and newer than what it was made from.
 .venv/learner: pyproject.toml requirements.lock
-	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer was found. Install one, or name it:" \
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 to 3.14 was found. Install one, or name it:" \
 		"make lab PYTHON=/path/to/python3"; exit 1; }
 	@test -x $(BIN)/python || { echo "Making the environment in .venv (some minutes, once) …"; \
 		$(PYTHON) -m venv .venv || { rm -rf .venv; echo "This Python cannot make environments." \

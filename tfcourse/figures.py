@@ -245,7 +245,10 @@ def attention_heatmaps(
             axis.set_title(names[head], fontsize=9, fontweight="normal", loc="left")
         if heads == 1 and max(queries, keys) <= 10:
             write_numbers(axis, shown, scale, difference)
-    figure.colorbar(image, ax=axes, shrink=0.7, aspect=30, pad=0.015).outline.set_visible(False)
+    shown_axes = list(axes.flat)[:heads]
+    figure.colorbar(image, ax=shown_axes, shrink=0.7, aspect=30, pad=0.015).outline.set_visible(
+        False
+    )
     figure.supylabel("query: attends", fontsize=9, color="#59616c")
     figure.supxlabel("key: attended to", fontsize=9, color="#59616c")
     # two dollars in a title would otherwise start mathematics

@@ -119,17 +119,16 @@ function button(text, onClick, properties = {}) {
 
 // A labelled native select: options are [value, text]; `onChange(value)`.
 function select(label, options, value, onChange) {
-  const control = element("select", { onChange: () => onChange(control.value) },
+  const control = element("select", { "aria-label": label, onChange: () => onChange(control.value) },
     ...options.map(([key, text]) => element("option", { value: key }, text)));
   control.value = value;
-  const node = element("label", { className: "field" }, element("span", {}, label), control);
-  return Object.assign(node, { control });
+  return element("label", { className: "field" }, element("span", {}, label), control); // .control is the select
 }
 
 // A labelled native slider with its value in words; `onInput(number)`, `text(number)`.
 function slider(label, { min, max, step = 1, value, text = digits, onInput }) {
   const out = element("output", {}, text(value));
-  const control = element("input", { type: "range", min, max, step, value });
+  const control = element("input", { type: "range", "aria-label": label, min, max, step, value });
   const show = () => {
     out.textContent = text(control.valueAsNumber);
     control.setAttribute("aria-valuetext", out.textContent);
@@ -138,7 +137,7 @@ function slider(label, { min, max, step = 1, value, text = digits, onInput }) {
   show();
   const node = element("label", { className: "field" }, element("span", {}, label), control, out);
   const set = (number) => { control.value = number; show(); };
-  return Object.assign(node, { control, set });
+  return Object.assign(node, { set }); // a label's own .control is the slider
 }
 
 // ---------------------------------------------------------------- the frame of a view

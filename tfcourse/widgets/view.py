@@ -66,8 +66,12 @@ class View:
         script = script.replace("$VALUES", escape_script(json.dumps(values)))
         return (
             '<figure class="tfcourse-view" style="margin:0">'
-            f"{self.picture.image()}<script>{script}</script></figure>"
+            f"{self.fallback()}<script>{script}</script></figure>"
         )
+
+    def fallback(self):
+        """One element of HTML that stands where the module cannot run: the picture."""
+        return self.picture.image()
 
     def widget(self):
         """The same view as an anywidget; its `chosen` trait holds what the learner picked."""
@@ -127,7 +131,7 @@ LOADER = """(async () => {
   try {
     const { default: view } = await import(url);
     await view.render({ model, el });
-    figure.querySelector("img").replaceWith(el);
+    figure.firstElementChild.replaceWith(el);
   } catch (error) {
     console.error(error);
   } finally {

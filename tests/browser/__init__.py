@@ -1,0 +1,1 @@
+"""Views in a real browser."""

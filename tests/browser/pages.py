@@ -1,0 +1,71 @@
+"""A real Chromium, and pages with a view on them: as an output holds it, or as a widget does."""
+
+import base64
+import json
+import shutil
+from pathlib import Path
+
+from tfcourse.widgets.view import module_source
+
+FLAGS = """--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
+--disable-component-update --disable-sync""".split()
+
+# A model as anywidget gives it: data as bytes, at an odd place in a larger buffer.
+SHIM = """
+const source = $SOURCE;
+const packed = Uint8Array.from(atob($DATA), (c) => c.charCodeAt(0));
+const larger = new Uint8Array(packed.length + 3);
+larger.set(packed, 3);
+const values = { state: $STATE, data: new DataView(larger.buffer, 3, packed.length) };
+const model = {
+  get: (name) => values[name], set: (name, value) => { values[name] = value; },
+  save_changes() { window.saved = { ...values, data: undefined, state: undefined }; }, on() {}, off() {},
+};
+const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+import(url).then(({ default: view }) => view.render({ model, el: document.getElementById("here") }));
+"""
+
+
+def find_chromium():
+    """The path of a Chromium or Chrome on this machine, or None."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    return next((path for name in names if (path := shutil.which(name))), None)
+
+
+def chromium(playwright):
+    """Launch it."""
+    return playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+
+
+def page_of(views, *, host="html", dark=False, script=True):
+    """HTML of a page with the views on it.
+
+    host "html" is the self-contained output, as nbconvert would write it; "module" the module with
+    a model as anywidget's. `script=False` leaves scripts out, as an untrusted notebook does.
+    """
+    if host == "html":
+        body = "\n".join(f"<div>{view.html()}</div>" for view in views)
+        if not script:
+            body = body.replace("<script>", "<template>").replace("</script>", "</template>")
+    else:
+        [view] = views
+        filled = SHIM
+        for name, value in (
+            ("$SOURCE", module_source(view.module)),
+            ("$DATA", base64.b64encode(view.data).decode()),
+            ("$STATE", view.state),
+        ):
+            filled = filled.replace(name, json.dumps(value).replace("<", "\\u003c"), 1)
+        body = f'<div id="here"></div><script>{filled}</script>'
+    colour = "#111111" if dark else "#ffffff"
+    return (
+        '<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
+        f'<body style="margin:8px;background:{colour}">{body}</body>'
+    )
+
+
+def write_page(folder, html):
+    """Write the page and give its address on this machine."""
+    path = Path(folder) / "page.html"
+    path.write_text(html, encoding="utf-8")
+    return path.as_uri()

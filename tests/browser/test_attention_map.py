@@ -1,0 +1,290 @@
+"""AttentionMap in Chromium: values read out, pixels, keyboard, themes, hostile tokens."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from tests.browser.pages import page_of
+from tfcourse import attention
+from tfcourse.widgets import AttentionMap
+
+EVIL = "<img src=x onerror=document.title='pwned'>"
+WORDS = ["the", "cat", "sat", EVIL, "the", "mat", "</script>"]
+
+
+@pytest.fixture(scope="module")
+def weights():
+    torch.manual_seed(0)
+    q, k = torch.randn(2, 3, 7, 8)
+    return attention.attention_weights(2 * q, k, attention.causal_mask(7))
+
+
+@pytest.fixture
+def heads(weights):
+    return AttentionMap(weights, WORDS, mask=attention.causal_mask(7), title="Who looks at whom?")
+
+
+def keys(page, *names):
+    for name in names:
+        page.keyboard.press(name)
+
+
+def exact(page):
+    return page.locator(".exact").inner_text()
+
+
+def number(text):
+    return float(text.rsplit(" ", 1)[1].replace("−", "-"))
+
+
+@pytest.mark.parametrize("host", ["html", "module"])
+def test_every_value_is_read_out_to_three_digits(show, weights, host):
+    view = AttentionMap(weights, WORDS)
+    page = show(view, host=host)
+    page.locator(".map").focus()
+    keys(page, "ArrowUp", "ArrowUp", "Home")
+    for row in range(7):
+        for column in range(7):
+            page.wait_for_timeout(20)
+            shown, true = number(exact(page)), weights[0, row, column].item()
+            assert shown == pytest.approx(true, rel=6e-3, abs=1e-9), (row, column)
+            keys(page, "ArrowRight")
+        keys(page, "ArrowDown", "Home")
+
+
+def test_a_hovered_cell_and_its_row(show, heads, weights):
+    page = show(heads)
+    canvas = page.locator(".map canvas")
+    canvas.hover(position={"x": 5, "y": 5})  # the corner between the labels: nothing is there
+    page.locator(".map").focus()
+    keys(page, "ArrowDown", "ArrowDown")
+    box = page.locator("i.cell").bounding_box()
+    keys(page, "Escape")
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_timeout(100)
+    assert number(exact(page)) == pytest.approx(weights[0, 3, 0].item(), rel=6e-3)
+    share = weights[0, 3].max().item()
+    assert f"attends {round(100 * share)}% to" in page.locator(".says").inner_text()
+    bars = page.locator(".bars .number").all_inner_texts()
+    assert [float(b) for b in bars] == pytest.approx(
+        sorted(weights[0, 3, :4].tolist(), reverse=True), rel=6e-3
+    )
+
+
+def test_a_head_is_switched_and_sorted(show, heads, weights):
+    page = show(heads)
+    page.locator(".head").nth(2).click()
+    assert page.locator(".head[aria-pressed=true]").inner_text().startswith("head 2")
+    page.locator(".map").focus()
+    keys(page, "End", "Home")
+    page.wait_for_timeout(50)
+    assert number(exact(page)) == pytest.approx(weights[2, 1, 0].item(), rel=6e-3)
+    page.get_by_label("sort heads by").select_option("first token")
+    shown = [t.split("\n")[0] for t in page.locator(".head").all_inner_texts()]
+    first = weights[:, :, 0].mean(-1)
+    assert shown == [f"head {h}" for h in first.argsort(descending=True).tolist()]
+    stated = float(page.locator(".head .faint").first.inner_text().split()[-1])
+    assert stated == pytest.approx(first.max().item(), abs=6e-4)
+
+
+def test_keyboard_alone(show, heads, weights):
+    page = show(heads)
+    for _ in range(6):  # selects and the button stand before the map
+        keys(page, "Tab")
+        if page.evaluate("document.activeElement.shadowRoot.activeElement.className") == "map":
+            break
+    keys(page, "ArrowDown", "ArrowRight", "]", "Enter")
+    page.wait_for_timeout(400)
+    spoken = page.locator(".spoken").inner_text()
+    assert spoken.startswith("sat attends ")
+    assert spoken.endswith("held")
+    assert number(exact(page)) == pytest.approx(weights[1, 2, 1].item(), rel=6e-3)
+    page.locator(".map canvas").hover(position={"x": 200, "y": 100})
+    assert exact(page).startswith("held · sat → cat")
+    keys(page, "Escape")
+    page.locator(".map canvas").hover(position={"x": 210, "y": 120})
+    page.wait_for_timeout(50)
+    assert not exact(page).startswith("held")
+
+
+def test_keys_do_not_reach_jupyterlab(show, heads):
+    page = show(heads)
+    page.evaluate(
+        "window.seen = []; document.addEventListener('keydown', (e) => window.seen.push(e.key))"
+    )
+    page.locator(".map").focus()
+    keys(page, "ArrowDown", "b", "Enter", "Escape", "Shift+Enter", "Control+s")
+    assert page.evaluate("window.seen.filter((k) => k !== 'Control' && k !== 'Shift')") == [
+        "Escape",
+        "Enter",
+        "s",
+    ]
+
+
+def test_strings_are_text(show, heads):
+    page = show(heads)
+    page.locator(".map").focus()
+    keys(page, "ArrowDown", "ArrowDown", "Home")
+    page.wait_for_timeout(350)
+    assert page.title() != "pwned"
+    assert EVIL in page.locator(".says").inner_text()
+    assert page.locator(".view img").count() == 0
+    keys(page, "ArrowDown", "ArrowDown", "ArrowDown")
+    page.wait_for_timeout(50)
+    assert "</script> attends" in page.locator(".says").inner_text()
+
+
+def test_pixels_follow_the_weights(show):
+    """The cell of the greatest weight is the scale's last colour, a masked one is grey."""
+    weights = np.array([[1.0, 0.0], [0.25, 0.75]])
+    mask = np.array([[True, False], [True, True]])
+    page = show(AttentionMap(weights, ["a", "b"], mask=mask))
+    page.locator(".map").focus()
+    keys(page, "ArrowUp")
+    colors = []
+    for step in ("Home", "ArrowRight", "ArrowDown"):
+        keys(page, step)
+        page.wait_for_timeout(50)
+        box = page.locator("i.cell").bounding_box()
+        keys(page, "Escape")
+        page.wait_for_timeout(50)
+        colors.append(
+            page.evaluate(
+                """([x, y]) => {
+                  const canvas = document.querySelector('.tfcourse-view div').shadowRoot.querySelector('.map canvas');
+                  const box = canvas.getBoundingClientRect();
+                  const at = [(x - box.x) * canvas.width / box.width, (y - box.y) * canvas.height / box.height];
+                  return [...canvas.getContext('2d').getImageData(...at.map(Math.round), 1, 1).data.slice(0, 3)];
+                }""",
+                [box["x"] + 4, box["y"] + 4],
+            )
+        )
+    yellow, grey, green = colors
+    assert np.allclose(yellow, (253, 231, 37), atol=6)
+    assert np.allclose(grey, (217, 220, 225), atol=3)
+    assert np.allclose(green, (94, 201, 98), atol=8)
+
+
+def test_modes(show):
+    torch.manual_seed(1)
+    q, k = torch.randn(2, 2, 4, 8)
+    values, w_o = torch.randn(2, 4, 3), torch.randn(5, 6)
+    mask = attention.causal_mask(4)
+    scores = attention.attention_scores(q, k).masked_fill(~mask, -math.inf)
+    weights = attention.attention_weights(q, k, mask)
+    view = AttentionMap(
+        weights, list("abcd"), scores=scores, mask=mask, values=values, w_o=w_o,
+        compare=torch.full_like(weights, 0.25),
+    )  # fmt: skip
+    page = show(view)
+    contribution = torch.stack([values[h] @ w_o[:, 3 * h : 3 * h + 3].T for h in range(2)])
+    effect = weights * contribution.norm(dim=-1)[:, None]
+    expected = {"difference": weights - 0.25, "scores": scores, "effect": effect}
+    expected["weights"] = weights
+    page.locator(".map").focus()
+    keys(page, "ArrowDown", "ArrowDown", "Home", "ArrowRight")
+    for mode, matrix in expected.items():
+        page.get_by_label("show", exact=True).select_option(mode)
+        page.wait_for_timeout(60)
+        assert number(exact(page)) == pytest.approx(matrix[0, 3, 1].item(), rel=6e-3), mode
+    page.get_by_label("show", exact=True).select_option("difference")
+    page.wait_for_timeout(60)
+    row, column = divmod((weights[0] - 0.25).abs().argmax().item(), 4)
+    outlined = page.locator("i.greatest").bounding_box()
+    page.locator(".map").focus()
+    keys(page, *["ArrowUp"] * 3, "Home", *["ArrowDown"] * row, *["ArrowRight"] * column)
+    page.wait_for_timeout(60)
+    here = page.locator("i.cell").bounding_box()
+    assert abs(here["x"] - outlined["x"]) < 4
+    assert abs(here["y"] - outlined["y"]) < 4
+
+
+def test_cross_attention_and_layers(show):
+    torch.manual_seed(2)
+    weights = torch.rand(2, 3, 4, 6).softmax(-1)
+    page = show(AttentionMap(weights, list("abcd"), list("uvwxyz")))
+    page.get_by_label("layer").select_option("1")
+    page.locator(".map").focus()
+    keys(page, "End")
+    page.wait_for_timeout(60)
+    assert exact(page).startswith("b → z")
+    assert number(exact(page)) == pytest.approx(weights[1, 0, 1, 5].item(), rel=6e-3)
+    options = page.get_by_label("sort heads by").locator("option").all_inner_texts()
+    assert options == ["as they are", "entropy"]  # distances mean nothing between two texts
+
+
+def test_arcs(show, heads, weights):
+    page = show(heads)
+    page.get_by_label("as", exact=True).select_option("arcs")
+    page.locator(".arcs text").nth(2).hover()
+    page.wait_for_timeout(60)
+    drawn = page.locator(".arcs path").count()
+    strong = (weights[0, 2] / weights[0].max() >= 0.03).sum().item()
+    assert drawn == strong
+    assert page.locator(".says").inner_text().startswith("sat attends")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [420, 760])
+def test_themes_and_widths(show, heads, dark, width):
+    page = show(heads, dark=dark, width=width)
+    page.wait_for_timeout(150)
+    ink, paper = page.evaluate(
+        """() => { const s = getComputedStyle(document.querySelector('.tfcourse-view div').shadowRoot
+          .querySelector('.view')); return [s.color, s.backgroundColor]; }"""
+    )
+    assert contrast(ink, paper) > 7
+    assert (luminance(paper) < 0.1) == dark
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def luminance(colour):
+    parts = [float(x) / 255 for x in colour[colour.index("(") + 1 : -1].split(",")[:3]]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(a, b):
+    light, dark = sorted((luminance(a), luminance(b)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_two_views_do_not_disturb_each_other(show, heads, weights):
+    other = AttentionMap(weights[1], WORDS, title="The other")
+    page = show(heads, other)
+    maps = page.locator(".map")
+    maps.nth(1).focus()
+    keys(page, "ArrowDown", "Home")
+    page.wait_for_timeout(60)
+    shown = page.locator(".exact").all_inner_texts()
+    assert number(shown[1]) == pytest.approx(weights[1, 2, 0].item(), rel=6e-3)
+    assert number(shown[0]) == pytest.approx(weights[0, 1, 0].item(), rel=6e-3)
+
+
+def test_without_scripts_there_is_the_picture(open_page, heads):
+    page = open_page(page_of([heads], script=False))
+    image = page.locator("img")
+    assert image.get_attribute("alt") == heads.alt
+    assert page.evaluate("document.images[0].naturalWidth") > 300
+    assert page.locator(".view").count() == 0
+
+
+def test_the_png_is_handed_over(show, heads):
+    page = show(heads)
+    with page.expect_download() as download:
+        page.get_by_text("save as PNG").click()
+    assert download.value.suggested_filename == "who-looks-at-whom.png"
+    assert download.value.path().read_bytes().startswith(b"\x89PNG")
+
+
+def test_512_tokens(show):
+    rng = np.random.default_rng(0)
+    weights = rng.dirichlet(np.full(512, 0.05), size=(2, 512))
+    page = show(AttentionMap(weights, [f"t{i}" for i in range(512)]), host="module")
+    page.locator(".map").focus()
+    keys(page, "ArrowDown", "End")
+    page.wait_for_timeout(80)
+    assert exact(page).startswith("t2 → t511")
+    assert number(exact(page)) == pytest.approx(weights[0, 2, 511], rel=6e-3, abs=1e-9)

@@ -1,0 +1,83 @@
+"""Question: a prediction before the reveal, a quiz at the end; feedback for every option."""
+
+import html
+from string import ascii_lowercase
+
+from tfcourse.widgets.view import View, check_text
+
+
+class Question(View):
+    """A question whose options answer at once when they are chosen.
+
+    The browser remembers the answer. Where no script runs, the question and its options can be read.
+
+    Args:
+        name: identifies the question in the browser's memory.
+        prompt: the question; `code` stands between backticks.
+        options: `(text, right, feedback)` for each of the two to six options.
+
+    Raises:
+        TypeError: a text is no string, or `right` no bool.
+        ValueError: fewer than two options or more than six, none of them right, an empty text.
+    """
+
+    module = "question"
+
+    def __init__(self, name, prompt, options):
+        for argument, value in (("name", name), ("prompt", prompt)):
+            check_text(argument, value)
+            if not value.strip():
+                raise ValueError(f"{argument} must not be empty")
+        self.options = check_options(options)
+        state = {"name": name, "options": self.options}
+        listed = " ".join(
+            f"({letter}) {option['text']}"
+            for letter, option in zip(ascii_lowercase, self.options, strict=False)
+        )
+        super().__init__(state, title=prompt, alt=listed)
+
+    @property
+    def text(self):
+        """The question and its options, by their letters."""
+        return f"{self.title} {self.alt}"
+
+    def fallback(self):
+        """The question as a list, for where no script runs."""
+        options = "".join(f"<li>{inline_code(option['text'])}</li>" for option in self.options)
+        return f'<div><p><b>{inline_code(self.title)}</b></p><ol type="a">{options}</ol></div>'
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {"text/html": self.html(), "text/plain": self.text}, {}
+
+
+def check_options(options):
+    """The options as dicts, or an error that names what is wrong with them."""
+    if isinstance(options, str) or not isinstance(options, (list, tuple)):
+        raise TypeError(
+            f"options must be a list of (text, right, feedback), got {type(options).__name__}"
+        )
+    if not 2 <= len(options) <= 6:
+        raise ValueError(f"options must be two to six, got {len(options)}")
+    checked = []
+    for i, option in enumerate(options):
+        if not isinstance(option, (list, tuple)) or len(option) != 3:
+            raise TypeError(f"options[{i}] must be (text, right, feedback), got {option!r}")
+        text, right, feedback = option
+        for argument, value in (("text", text), ("feedback", feedback)):
+            check_text(f"options[{i}].{argument}", value)
+            if not value.strip():
+                raise ValueError(f"options[{i}].{argument} must not be empty")
+        if not isinstance(right, bool):
+            raise TypeError(f"options[{i}].right must be a bool, got {right!r}")
+        checked.append({"text": text, "right": right, "feedback": feedback})
+    if not any(option["right"] for option in checked):
+        raise ValueError("options must hold a right one, got none")
+    return checked
+
+
+def inline_code(text):
+    """Escaped text in which what stands between backticks is code."""
+    parts = html.escape(text).split("`")
+    if len(parts) % 2 == 0:  # a backtick without its partner is only a backtick
+        return html.escape(text)
+    return "".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(parts))
