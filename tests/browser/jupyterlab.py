@@ -1,6 +1,7 @@
 """A real JupyterLab for the tests: its own folders and settings, its notebooks as objects."""
 
 import contextlib
+import itertools
 import json
 import os
 import secrets
@@ -12,6 +13,7 @@ import urllib.request
 from urllib.parse import urlsplit
 
 PATIENCE = 90  # seconds; a busy machine is slow, not broken
+NOT_OURS = "Could not restore the debugger state"  # JupyterLab's, when a kernel ends early
 
 
 class Lab:
@@ -20,10 +22,12 @@ class Lab:
     def __init__(self, folder, process, port, token):
         self.folder, self.process = folder, process
         self.url, self.token = f"http://127.0.0.1:{port}", token
+        self._workspaces = itertools.count()  # each page its own: none opens another's tabs
 
     def open(self, context, name):
         """The notebook `name` in a new page, its kernel ready."""
-        return Notebook(self, context.new_page(), name)
+        where = f"{self.url}/lab/workspaces/{next(self._workspaces)}/tree/{name}"
+        return Notebook(context.new_page(), f"{where}?token={self.token}")
 
 
 @contextlib.contextmanager
@@ -77,17 +81,17 @@ def _wait_for(process, own):
 class Notebook:
     """A notebook open in a page, and everything that went wrong on that page."""
 
-    def __init__(self, lab, page, name):
-        self.lab, self.page, self.troubles = lab, page, []
+    def __init__(self, page, address):
+        self.page, self.troubles = page, []
         page.set_default_timeout(1000 * PATIENCE)
         page.on("pageerror", lambda error: self.troubles.append(f"page error: {error}"))
         page.on("console", self._hear)
         page.on("request", self._watch)
-        page.goto(f"{lab.url}/lab/tree/{name}?token={lab.token}")
+        page.goto(address)
         self.wait_for_kernel()
 
     def _hear(self, message):
-        if message.type == "error":
+        if message.type == "error" and NOT_OURS not in message.text:
             self.troubles.append(f"console: {message.text} ({message.location.get('url', '')})")
 
     def _watch(self, request):
@@ -129,11 +133,13 @@ class Notebook:
             "() => !jupyterapp.shell.currentWidget.sessionContext.session?.kernel"
         )
 
-    def reload(self):
-        """Save, and open anew, as on the next day."""
+    def reload_without_kernel(self):
+        """Save, and open anew, as on the next day; no kernel knows of what was shown."""
         self.command("docmanager:save")
+        self.end_kernel()
         self.page.reload()
         self.wait_for_kernel()
+        self.end_kernel()
 
     def theme(self, name):
         """Change to the theme "JupyterLab Dark" or "JupyterLab Light"."""
@@ -152,6 +158,13 @@ class Notebook:
                 .flatMap((cell) => cell.outputs ?? [])"""
         )
 
-    def views(self):
-        """The interactive views on the page, self-contained or anywidget; `.nth(i)` is one."""
-        return self.page.locator(".jp-Notebook .view[role='group']")
+    def views(self, count):
+        """The interactive views on the page, self-contained or anywidget, once all are alive."""
+        self.page.wait_for_function(
+            """() => [...document.querySelectorAll("figure.tfcourse-view")]
+                .every((figure) => figure.firstElementChild?.shadowRoot)"""
+        )
+        found = self.page.locator(".jp-Notebook .view[role='group']")
+        found.nth(count - 1).wait_for()
+        assert found.count() == count
+        return [found.nth(i) for i in range(count)]

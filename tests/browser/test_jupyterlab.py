@@ -1,0 +1,252 @@
+"""The lessons and their views in a real JupyterLab: run, touched, read, reopened."""
+
+import shutil
+
+import nbformat
+import pytest
+
+from tests.browser.jupyterlab import serve
+from tests.conftest import ROOT
+
+expect = pytest.importorskip("playwright.sync_api").expect
+
+LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
+HOSTILE = '<img src=x onerror="window.taken = true">'
+TOKENS = ["the", "cat", HOSTILE, "</script>", "mat"]
+CELLS = [
+    f"""import torch
+from tfcourse.widgets import AttentionMap
+tokens = {TOKENS}
+weights = torch.arange(1.0, 76).reshape(3, 5, 5)
+weights /= weights.sum(-1, keepdim=True)""",
+    "AttentionMap(weights, tokens, title=tokens[2])",
+    "AttentionMap(weights.flip(0), tokens)",
+    "AttentionMap(weights, tokens, title='from the kernel').widget()",
+]
+
+
+def weight(head, query, key):
+    """What the cells above put into the first view."""
+    row = [25 * head + 5 * query + k + 1 for k in range(5)]
+    return row[key] / sum(row)
+
+
+@pytest.fixture(scope="module")
+def lab(browser, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("course")
+    for name in LESSONS:
+        shutil.copy(ROOT / "notebooks" / f"{name}.ipynb", folder)
+    cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+    for name in ("touched", "reopened"):
+        nbformat.write(notebook, folder / f"{name}.ipynb")
+    with serve(folder, tmp_path_factory.mktemp("server")) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def open_notebook(browser, lab):
+    """Open a notebook in a browser that remembers nothing."""
+    contexts = []
+
+    def open_(name):
+        contexts.append(browser.new_context(viewport={"width": 1300, "height": 900}))
+        return lab.open(contexts[-1], f"{name}.ipynb")
+
+    yield open_
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def opened(open_notebook):
+    notebook = open_notebook("touched")
+    assert notebook.run_all()
+    return notebook
+
+
+@pytest.fixture
+def notebook(opened):
+    """The views above on a page; whatever a test does to them, nothing may go wrong."""
+    opened.theme("JupyterLab Light")
+    yield opened
+    assert opened.troubles == []
+
+
+def read(view):
+    """The cell that a view reads out: (query, key, value)."""
+    text = view.locator(".exact").inner_text().removeprefix("held · ")
+    names, value = text.rsplit(": ", 1)
+    query, key = (TOKENS.index(name) for name in names.split(" → "))
+    return query, key, float(value)
+
+
+def hover(view, query, key):
+    """Move the mouse onto a cell, a walk of whole cells from the one in the middle."""
+    view.locator(".map canvas").hover()
+    cell = view.locator(".map .cell")
+    cell.wait_for()
+    from_query, from_key, _ = read(view)
+    box = cell.bounding_box()
+    x = box["x"] + (key - from_key + 0.5) * box["width"]
+    y = box["y"] + (query - from_query + 0.5) * box["height"]
+    view.page.mouse.move(x, y)
+    expect(view.locator(".exact")).to_contain_text(f"{TOKENS[query]} → {TOKENS[key]}: ")
+
+
+def choose(view, head):
+    button = view.locator(".head", has_text=f"head {head}")
+    button.click()
+    expect(button).to_have_attribute("aria-pressed", "true")
+
+
+# --- the lessons ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_lesson_from_top_to_bottom(open_notebook, name):
+    notebook = open_notebook(name)
+    assert notebook.run_all()
+    outputs = notebook.outputs()
+    assert not [o for o in outputs if o["output_type"] == "error" or o.get("name") == "stderr"]
+    shown = [str(o.get("data", {}).get("text/html", "")) for o in outputs]
+    alive = sum('class="tfcourse-view"' in html for html in shown)
+    assert alive >= 4  # three questions, and a view to touch
+    notebook.views(alive)
+    assert notebook.troubles == []
+    notebook.page.context.close()
+
+
+# --- a view, touched --------------------------------------------------------------------------
+
+
+def test_the_mouse_reads_a_cell_and_switches_heads(notebook):
+    view, *_ = notebook.views(3)
+    for head in (2, 0):
+        choose(view, head)
+        for query, key in ((3, 1), (0, 4)):
+            hover(view, query, key)
+            assert read(view)[2] == pytest.approx(weight(head, query, key), rel=5e-3)
+    expect(view.locator(".says")).to_contain_text("the attends 33% to mat")
+
+
+def test_the_keyboard_does_the_same(notebook):
+    """From the notebook on by keys alone; JupyterLab would take `b`, `a`, `x` as its shortcuts."""
+    page, cells = notebook.page, notebook.count_cells()
+    view, *_ = notebook.views(3)
+    choose(view, 0)
+    page.locator(".jp-InputArea-editor").first.click()
+    page.keyboard.press("Escape")
+    focused = "() => document.activeElement.shadowRoot?.activeElement?.className ?? ''"
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate(focused) == "map":
+            break
+    assert page.evaluate(focused) == "map"
+    page.keyboard.press("Home")
+    for _ in range(5):
+        page.keyboard.press("ArrowUp")
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    expect(view.locator(".exact")).to_contain_text("</script> → cat: ")
+    assert read(view) == (3, 1, pytest.approx(weight(0, 3, 1), rel=5e-3))
+    page.keyboard.press("PageDown")
+    expect(view.locator(".head", has_text="head 1")).to_have_attribute("aria-pressed", "true")
+    assert read(view)[2] == pytest.approx(weight(1, 3, 1), rel=5e-3)
+    expect(page.locator(".jp-Notebook .spoken").first).to_have_text("head 1")
+    for key in ("b", "a", "x", "d", "d"):
+        page.keyboard.press(key)
+    assert notebook.count_cells() == cells
+
+
+def test_two_views_keep_apart_and_the_widget_is_the_same_view(notebook):
+    first, second, widget = notebook.views(3)
+    choose(first, 2)
+    choose(second, 0)
+    choose(widget, 1)
+    hover(widget, 2, 3)
+    assert read(widget)[2] == pytest.approx(weight(1, 2, 3), rel=5e-3)
+    hover(second, 4, 0)  # its heads stand in the opposite order
+    assert read(second)[2] == pytest.approx(weight(2, 4, 0), rel=5e-3)
+    hover(first, 1, 1)
+    assert read(first)[2] == pytest.approx(weight(2, 1, 1), rel=5e-3)
+    assert read(second)[:2] == (4, 0)
+    pressed = [v.locator(".head[aria-pressed=true]").inner_text() for v in (first, second, widget)]
+    assert [text.split("\n")[0] for text in pressed] == ["head 2", "head 0", "head 1"]
+
+
+LUMINANCE = """(root) => {
+    const luminance = (color) => {
+        const [r, g, b] = color.match(/[\\d.]+/g).map((x) => x / 255)
+            .map((x) => (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const canvas = root.querySelector(".map canvas");
+    const labels = canvas.getContext("2d").getImageData(0, 0, canvas.width / 8, canvas.height).data;
+    const inks = [];
+    for (let i = 0; i < labels.length; i += 4) {
+        const [r, g, b, opaque] = labels.slice(i, i + 4);
+        if (opaque > 230) inks.push(luminance(`${r} ${g} ${b}`));
+    }
+    return {
+        paper: luminance(getComputedStyle(root).backgroundColor),
+        title: luminance(getComputedStyle(root.querySelector(".title")).color),
+        value: luminance(getComputedStyle(root.querySelector(".exact")).color),
+        labels: inks.reduce((a, b) => a + b) / inks.length,
+    };
+}"""
+
+
+def contrast(one, other):
+    high, low = max(one, other), min(one, other)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_both_themes_are_readable(notebook, theme):
+    view, *_ = notebook.views(3)
+    notebook.theme(f"JupyterLab {theme}")
+    dark = theme == "Dark"
+    expect(view).to_have_class("view dark" if dark else "view")
+    notebook.page.wait_for_timeout(300)  # the canvas is drawn again in the next frames
+    found = view.evaluate(LUMINANCE)
+    assert (found["paper"] < 0.1) == dark
+    for part in ("title", "value", "labels"):
+        assert contrast(found["paper"], found[part]) >= 4.5, (part, found)
+
+
+def test_strings_are_text(notebook):
+    first, *_ = notebook.views(3)
+    page = notebook.page
+    expect(first.locator(".title")).to_have_text(HOSTILE)
+    hover(first, 2, 3)
+    expect(first.locator(".says .token").first).to_have_text(HOSTILE)
+    assert first.locator("img").count() == 0
+    assert page.locator('img[src="x"]').count() == 0
+    assert page.evaluate("() => window.taken") is None
+
+
+# --- the next day -----------------------------------------------------------------------------
+
+
+def test_alive_without_a_kernel_and_after_a_restart(open_notebook):
+    notebook = open_notebook("reopened")
+    assert notebook.run_all()
+    notebook.views(3)
+
+    notebook.reload_without_kernel()
+    view, _ = notebook.views(2)  # a widget goes with its kernel, the views stay
+    choose(view, 1)
+    hover(view, 3, 2)
+    assert read(view)[2] == pytest.approx(weight(1, 3, 2), rel=5e-3)
+
+    notebook.restart()
+    assert notebook.run_all()
+    view, *_ = notebook.views(3)
+    hover(view, 3, 2)
+    assert read(view)[2] == pytest.approx(weight(0, 3, 2), rel=5e-3)
+    notebook.restart()
+    assert notebook.run_all()
+    notebook.views(3)
+    assert notebook.troubles == []
