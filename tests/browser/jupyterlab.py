@@ -121,9 +121,15 @@ class Notebook:
         """Run all cells; True where none raised."""
         return self.command("notebook:run-all-cells")
 
-    def restart(self):
-        """A new kernel, outputs kept."""
-        self.page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.restartKernel()")
+    def new_kernel(self):
+        """Start a kernel, or end the one that is there and start another; outputs are kept."""
+        self.page.evaluate(
+            """() => {
+                const session = jupyterapp.shell.currentWidget.sessionContext;
+                return session.session ? session.restartKernel()
+                    : session.changeKernel({ name: "python3" }).then(() => null);
+            }"""
+        )
         self.wait_for_kernel()
 
     def end_kernel(self):
