@@ -1,0 +1,964 @@
+"""What learners write in lesson 01."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from tests.wrong_answers import right, wrong
+
+# --- attention_scores -----------------------------------------------------------------------
+
+
+@wrong("attention_scores", "no-scale")
+def forgot_the_scale(q, k):
+    return torch.matmul(q, k.transpose(-2, -1))
+
+
+@wrong("attention_scores", "scale-by-d")
+def forgot_the_root(q, k):
+    return q @ k.mT / q.size(-1)
+
+
+@wrong("attention_scores", "scale-by-d")
+def scaled_both_sides(q, k):
+    d = q.shape[-1]
+    return (q / d**0.5) @ (k / d**0.5).mT
+
+
+@wrong("attention_scores", "scale-by-tokens")
+def root_of_the_keys(q, k):
+    return q @ k.mT / math.sqrt(k.size(-2))
+
+
+@wrong("attention_scores", "scale-by-queries")
+def wrong_axis_of_q(q, k):
+    batch, heads, d_head, tokens = q.shape
+    return q @ k.mT / d_head**0.5
+
+
+@wrong("attention_scores", "scale-by-d-model")
+def whole_width(q, k):
+    d_model = q.size(1) * q.size(3)
+    return torch.einsum("bhqd,bhkd->bhqk", q, k) / d_model**0.5
+
+
+@wrong("attention_scores", "multiplied")
+def times_the_root(q, k):
+    return q @ k.mT * q.shape[-1] ** 0.5
+
+
+@wrong("attention_scores", "softmaxed")
+def already_weights(q, k):
+    return F.softmax(q @ k.mT / q.shape[-1] ** 0.5, dim=-1)
+
+
+@wrong("attention_scores", "transposed")
+def keys_first(q, k):
+    return torch.einsum("bhqd,bhkd->bhkq", q, k) / q.shape[-1] ** 0.5
+
+
+@wrong("attention_scores", "raised")
+def dot_t_turns_every_axis(q, k):
+    return q @ k.permute(3, 2, 1, 0) / q.shape[-1] ** 0.5
+
+
+@wrong("attention_scores", "raised")
+def no_transpose(q, k):
+    return q @ k / q.shape[-1] ** 0.5
+
+
+@wrong("attention_scores", "raised")
+def batch_hard_coded(q, k):
+    return q.view(2, 3, 4, 7) @ k.mT / 7**0.5
+
+
+@wrong("attention_scores", "differs")
+def scale_hard_coded(q, k):
+    return q @ k.mT / 8
+
+
+@wrong("attention_scores", "differs")
+def scale_of_the_first_case(q, k):
+    return q @ k.mT / 7**0.5
+
+
+@wrong("attention_scores", "no-gradient")
+def detached(q, k):
+    return (q.detach() @ k.detach().mT) / q.shape[-1] ** 0.5
+
+
+@wrong("attention_scores", "returned-none")
+def assigned_only(q, k):
+    scores = q @ k.mT / q.shape[-1] ** 0.5  # noqa: F841
+
+
+@right("attention_scores")
+def einsum(q, k):
+    return torch.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(q.size(-1))
+
+
+@right("attention_scores")
+def scaled_before(q, k):
+    return (q * q.shape[-1] ** -0.5) @ k.transpose(2, 3)
+
+
+@right("attention_scores")
+def loops(q, k):
+    rows = [
+        torch.stack([(q[:, :, i] * k[:, :, j]).sum(-1) for j in range(k.shape[2])], dim=-1)
+        for i in range(q.shape[2])
+    ]
+    return torch.stack(rows, dim=2) / q.shape[3] ** 0.5
+
+
+@right("attention_scores")
+def quarter_powers(q, k):
+    s = q.shape[-1] ** -0.25
+    return torch.matmul(q * s, (k * s).mT)
+
+
+# --- causal_mask ----------------------------------------------------------------------------
+
+
+@wrong("causal_mask", "inverted")
+def true_is_forbidden(tokens):
+    return torch.triu(torch.ones(tokens, tokens), diagonal=1).bool()
+
+
+@wrong("causal_mask", "without-itself")
+def strictly_before(tokens):
+    i = torch.arange(tokens)
+    return i[None] < i[:, None]
+
+
+@wrong("causal_mask", "looks-ahead")
+def rows_and_columns_mixed_up(tokens):
+    i = torch.arange(tokens)
+    return i[:, None] <= i[None]
+
+
+@wrong("causal_mask", "one-ahead")
+def off_by_one(tokens):
+    return torch.tril(torch.ones(tokens, tokens), diagonal=1) == 1
+
+
+@wrong("causal_mask", "all-true")
+def nothing_forbidden(tokens):
+    return torch.full((tokens, tokens), True)
+
+
+@wrong("causal_mask", "diagonal")
+def only_itself(tokens):
+    i = torch.arange(tokens)
+    return i[None] == i[:, None]
+
+
+@wrong("causal_mask", "additive")
+def minus_infinity_above(tokens):
+    return torch.triu(torch.full((tokens, tokens), -math.inf), diagonal=1)
+
+
+@wrong("causal_mask", "ones-and-zeros")
+def floats(tokens):
+    return torch.tril(torch.ones(tokens, tokens))
+
+
+@wrong("causal_mask", "ones-and-zeros")
+def integers(tokens):
+    return torch.tril(torch.ones(tokens, tokens, dtype=torch.long))
+
+
+@wrong("causal_mask", "shape")
+def always_five(tokens):
+    return torch.ones(5, 5).tril().bool()
+
+
+@wrong("causal_mask", "shape")
+def with_batch_and_heads(tokens):
+    return torch.ones(1, 1, tokens, tokens).tril().bool()
+
+
+@wrong("causal_mask", "type")
+def lists(tokens):
+    return [[j <= i for j in range(tokens)] for i in range(tokens)]
+
+
+@wrong("causal_mask", "returned-none")
+def built_and_dropped(tokens):
+    torch.ones(tokens, tokens).tril()
+
+
+@right("causal_mask")
+def lower_triangle(tokens):
+    return torch.tril(torch.ones(tokens, tokens, dtype=torch.bool))
+
+
+@right("causal_mask")
+def not_upper(tokens):
+    return ~torch.triu(torch.ones(tokens, tokens), 1).bool()
+
+
+@right("causal_mask")
+def with_two_loops(tokens):
+    mask = torch.zeros(tokens, tokens, dtype=torch.bool)
+    for i in range(tokens):
+        for j in range(i + 1):
+            mask[i, j] = True
+    return mask
+
+
+@right("causal_mask")
+def from_lists(tokens):
+    return torch.tensor([[j <= i for j in range(tokens)] for i in range(tokens)])
+
+
+# --- padding_mask ---------------------------------------------------------------------------
+
+
+@wrong("padding_mask", "inverted")
+def true_at_padding(lengths, tokens):
+    return (torch.arange(tokens)[None] >= lengths[:, None]).view(-1, 1, 1, tokens)
+
+
+@wrong("padding_mask", "one-too-many")
+def counts_from_one(lengths, tokens):
+    return (torch.arange(tokens) <= lengths.unsqueeze(1)).unsqueeze(1).unsqueeze(1)
+
+
+@wrong("padding_mask", "one-too-few")
+def last_one_lost(lengths, tokens):
+    return (torch.arange(1, tokens + 1) < lengths.unsqueeze(1))[:, None, None]
+
+
+@wrong("padding_mask", "two-axes")
+def a_table(lengths, tokens):
+    return torch.stack([torch.arange(tokens) < n for n in lengths])
+
+
+@wrong("padding_mask", "queries-masked")
+def on_the_queries_axis(lengths, tokens):
+    return (torch.arange(tokens) < lengths[:, None]).view(len(lengths), 1, tokens, 1)
+
+
+@wrong("padding_mask", "three-axes")
+def one_axis_short(lengths, tokens):
+    return (torch.arange(tokens) < lengths[:, None]).unsqueeze(1)
+
+
+@wrong("padding_mask", "left-padded")
+def padded_in_front(lengths, tokens):
+    return (torch.arange(tokens - 1, -1, -1) < lengths[:, None])[:, None, None, :]
+
+
+@wrong("padding_mask", "ones-and-zeros")
+def as_integers(lengths, tokens):
+    return (torch.arange(tokens) < lengths[:, None]).long()[:, None, None]
+
+
+@wrong("padding_mask", "raised")
+def lengths_not_a_column(lengths, tokens):
+    return (torch.arange(tokens) < lengths)[:, None, None]
+
+
+@wrong("padding_mask", "shape")
+def square(lengths, tokens):
+    real = torch.arange(tokens) < lengths[:, None]
+    return (real[:, :, None] & real[:, None, :])[:, None]
+
+
+@wrong("padding_mask", "shape")
+def as_wide_as_the_longest(lengths, tokens):
+    return (torch.arange(int(lengths.max())) < lengths[:, None])[:, None, None]
+
+
+@right("padding_mask")
+def compared(lengths, tokens):
+    return torch.arange(tokens)[None, None, None, :] < lengths[:, None, None, None]
+
+
+@right("padding_mask")
+def filled_row_by_row(lengths, tokens):
+    mask = torch.zeros(len(lengths), 1, 1, tokens, dtype=torch.bool)
+    for row, length in zip(mask, lengths.tolist(), strict=True):
+        row[..., :length] = True
+    return mask
+
+
+@right("padding_mask")
+def not_beyond(lengths, tokens):
+    return ~(torch.arange(tokens) >= lengths.view(-1, 1, 1, 1))
+
+
+# --- attention_weights ----------------------------------------------------------------------
+
+
+def scores_of(q, k):
+    return q @ k.mT / q.shape[-1] ** 0.5
+
+
+@wrong("attention_weights", "no-scale")
+def unscaled(q, k, mask=None):
+    scores = q @ k.mT
+    if mask is None:
+        return scores.softmax(-1)
+    return scores.masked_fill(~mask, -math.inf).softmax(-1).nan_to_num()
+
+
+@wrong("attention_weights", "scale-by-d")
+def divided_by_d_head(q, k, mask=None):
+    scores = q @ k.mT / q.shape[-1]
+    if mask is None:
+        return scores.softmax(-1)
+    return scores.masked_fill(~mask, -math.inf).softmax(-1).nan_to_num()
+
+
+@wrong("attention_weights", "softmax-over-queries")
+def columns_sum_to_one(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        scores = torch.where(mask, scores, -math.inf)
+    return torch.softmax(scores, dim=2).nan_to_num()
+
+
+@wrong("attention_weights", "softmax-over-heads")
+def dim_one(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    return scores.softmax(1).nan_to_num()
+
+
+@wrong("attention_weights", "mask-inverted")
+def fills_what_is_allowed(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        scores = scores.masked_fill(mask, -math.inf)
+    return scores.softmax(-1).nan_to_num()
+
+
+@wrong("attention_weights", "mask-after-softmax")
+def zeroes_afterwards(q, k, mask=None):
+    weights = scores_of(q, k).softmax(-1)
+    return weights if mask is None else weights.masked_fill(~mask, 0)
+
+
+@wrong("attention_weights", "mask-multiplied")
+def score_zero_for_forbidden(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, 0)
+    return scores.softmax(-1)
+
+
+@wrong("attention_weights", "mask-added")
+def adds_a_boolean(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        scores = scores + mask.float()
+    return scores.softmax(-1)
+
+
+@wrong("attention_weights", "mask-ignored")
+def mask_never_used(q, k, mask=None):
+    return F.softmax(scores_of(q, k), dim=-1)
+
+
+@wrong("attention_weights", "nan-rows")
+def empty_rows_forgotten(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    return scores.softmax(-1)
+
+
+@wrong("attention_weights", "large-negative")
+def minus_a_billion(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        scores = scores.masked_fill(mask == 0, -1e9)
+    return scores.softmax(-1)
+
+
+@wrong("attention_weights", "raised")
+def mask_is_required(q, k, mask=None):
+    return scores_of(q, k).masked_fill(~mask, -math.inf).softmax(-1)
+
+
+@wrong("attention_weights", "returned-none")
+def returned_under_the_if(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+        return scores.softmax(-1).nan_to_num()
+
+
+@wrong("attention_weights", "masked-key-attended")
+def a_soft_penalty(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        scores = torch.where(mask, scores, scores - 2.0)
+    return scores.softmax(-1)
+
+
+@wrong("attention_weights", "rows-do-not-sum-to-one")
+def sigmoid_instead(q, k, mask=None):
+    weights = torch.sigmoid(scores_of(q, k))
+    return weights if mask is None else weights * mask
+
+
+@wrong("attention_weights", "rows-do-not-sum-to-one")
+def exp_without_sharing(q, k, mask=None):
+    raised = scores_of(q, k).exp()
+    return raised if mask is None else raised * mask
+
+
+@wrong("attention_weights", "no-gradient")
+def rebuilt_from_data(q, k, mask=None):
+    scores = scores_of(q, k).data
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    return scores.softmax(-1).nan_to_num()
+
+
+@wrong("attention_weights", "changes-input")
+def scales_q_in_place(q, k, mask=None):
+    q /= q.shape[-1] ** 0.5
+    scores = q @ k.mT
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    return scores.softmax(-1).nan_to_num()
+
+
+@wrong("attention_weights", "shape")
+def five_axes(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        scores = scores.masked_fill(~mask.unsqueeze(0).unsqueeze(0).unsqueeze(0), -math.inf)
+    return scores.softmax(-1).nan_to_num()
+
+
+@right("attention_weights")
+def nan_to_zero(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    return torch.nan_to_num(scores.softmax(dim=-1))
+
+
+@right("attention_weights")
+def exp_and_share(q, k, mask=None):
+    scores = scores_of(q, k)
+    raised = (scores - scores.amax(-1, keepdim=True)).exp()
+    if mask is not None:
+        raised = raised * mask
+    return raised / raised.sum(-1, keepdim=True).clamp(min=1e-20)
+
+
+@right("attention_weights")
+def additive_form(q, k, mask=None):
+    if mask is None:
+        return scores_of(q, k).softmax(-1)
+    added = torch.zeros(mask.shape).masked_fill(~mask, -1e30)
+    return (scores_of(q, k) + added).softmax(-1) * mask
+
+
+@right("attention_weights")
+def row_by_row(q, k, mask=None):
+    scores = scores_of(q, k)
+    allowed = torch.ones_like(scores) > 0 if mask is None else mask.expand(scores.shape)
+    rows = []
+    for row, may in zip(scores.flatten(0, 2), allowed.flatten(0, 2), strict=True):
+        shares = torch.zeros_like(row)
+        if may.any():
+            shares = shares.masked_scatter(may, row[may].softmax(0))
+        rows.append(shares)
+    return torch.stack(rows).view(scores.shape)
+
+
+@right("attention_weights")
+def softmax_then_shared_anew(q, k, mask=None):
+    weights = scores_of(q, k).softmax(-1)
+    if mask is None:
+        return weights
+    weights = weights * mask
+    total = weights.sum(-1, keepdim=True)
+    return torch.where(total > 0, weights / total, torch.zeros(()))
+
+
+# --- scaled_dot_product_attention -----------------------------------------------------------
+
+
+def with_weights(q, k, v, mask, *, scale=None, dim=-1, fill=-math.inf, invert=False):
+    scores = q @ k.mT / (q.shape[-1] ** 0.5 if scale is None else scale)
+    if mask is not None:
+        scores = scores.masked_fill(mask if invert else ~mask, fill)
+    return scores.softmax(dim).nan_to_num() @ v
+
+
+@wrong("scaled_dot_product_attention", "no-scale")
+def attention_unscaled(q, k, v, mask=None):
+    return with_weights(q, k, v, mask, scale=1)
+
+
+@wrong("scaled_dot_product_attention", "scale-by-d")
+def attention_divided_by_d(q, k, v, mask=None):
+    return with_weights(q, k, v, mask, scale=q.shape[-1])
+
+
+@wrong("scaled_dot_product_attention", "softmax-over-queries")
+def attention_over_queries(q, k, v, mask=None):
+    return with_weights(q, k, v, mask, dim=-2)
+
+
+@wrong("scaled_dot_product_attention", "softmax-over-heads")
+def attention_over_heads(q, k, v, mask=None):
+    return with_weights(q, k, v, mask, dim=1)
+
+
+@wrong("scaled_dot_product_attention", "mask-inverted")
+def attention_mask_inverted(q, k, v, mask=None):
+    return with_weights(q, k, v, mask, invert=True)
+
+
+@wrong("scaled_dot_product_attention", "mask-after-softmax")
+def attention_mask_after(q, k, v, mask=None):
+    weights = scores_of(q, k).softmax(-1)
+    return (weights if mask is None else weights * mask) @ v
+
+
+@wrong("scaled_dot_product_attention", "mask-multiplied")
+def attention_mask_multiplied(q, k, v, mask=None):
+    return with_weights(q, k, v, mask, fill=0.0)
+
+
+@wrong("scaled_dot_product_attention", "mask-added")
+def attention_mask_added(q, k, v, mask=None):
+    return F.scaled_dot_product_attention(q, k, v, None if mask is None else mask.float())
+
+
+@wrong("scaled_dot_product_attention", "mask-ignored")
+def attention_without_mask(q, k, v, mask=None):
+    return F.scaled_dot_product_attention(q, k, v)
+
+
+@wrong("scaled_dot_product_attention", "nan-rows")
+def attention_nan(q, k, v, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    return scores.softmax(-1) @ v
+
+
+@wrong("scaled_dot_product_attention", "large-negative")
+def attention_minus_a_billion(q, k, v, mask=None):
+    return with_weights(q, k, v, mask, fill=-1e9)
+
+
+@wrong("scaled_dot_product_attention", "values-averaged")
+def mean_of_values(q, k, v, mask=None):
+    return v.mean(dim=2, keepdim=True).repeat(1, 1, q.shape[2], 1)
+
+
+@wrong("scaled_dot_product_attention", "keys-as-values")
+def mixes_the_keys(q, k, v, mask=None):
+    return with_weights(q, k, k, mask)
+
+
+@wrong("scaled_dot_product_attention", "unweighted-sum")
+def softmax_forgotten(q, k, v, mask=None):
+    return scores_of(q, k) @ v
+
+
+@wrong("scaled_dot_product_attention", "raised")
+def values_first(q, k, v, mask=None):
+    return v @ scores_of(q, k).softmax(-1)
+
+
+@wrong("scaled_dot_product_attention", "type")
+def weights_too(q, k, v, mask=None):
+    weights = scores_of(q, k).softmax(-1)
+    return weights @ v, weights
+
+
+@wrong("scaled_dot_product_attention", "future-leaks")
+def a_leak_of_its_own_making(q, k, v, mask=None):
+    return with_weights(q, k, v, mask) + 0.3 * v.mean() * k.mean()
+
+
+@right("scaled_dot_product_attention")
+def torchs_kernel(q, k, v, mask=None):
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+@right("scaled_dot_product_attention")
+def spelt_out(q, k, v, mask=None):
+    return with_weights(q, k, v, mask)
+
+
+@right("scaled_dot_product_attention")
+def by_einsum(q, k, v, mask=None):
+    scores = torch.einsum("...qd,...kd->...qk", q, k) / math.sqrt(k.shape[-1])
+    if mask is not None:
+        scores = torch.where(mask, scores, torch.tensor(-math.inf))
+    return torch.einsum("...qk,...kd->...qd", scores.softmax(-1).nan_to_num(0), v)
+
+
+@right("scaled_dot_product_attention")
+def head_by_head(q, k, v, mask=None):
+    heads = []
+    for h in range(q.shape[1]):
+        own = mask
+        if mask is not None and mask.dim() == 4 and mask.shape[1] > 1:
+            own = mask[:, h]
+        elif mask is not None and mask.dim() == 4:
+            own = mask[:, 0]
+        heads.append(with_weights(q[:, h], k[:, h], v[:, h], own))
+    return torch.stack(heads, dim=1)
+
+
+# --- convert_mask ---------------------------------------------------------------------------
+
+
+def reads(mask, source, **instead):
+    ways = {
+        "may_attend": lambda m: m,
+        "may_not_attend": lambda m: ~m,
+        "additive": lambda m: m > -1,
+        "zero_is_masked": lambda m: m == 1,
+    } | instead
+    return ways[source](mask)
+
+
+def writes(may, target, **instead):
+    ways = {
+        "may_attend": lambda m: m,
+        "may_not_attend": torch.logical_not,
+        "additive": lambda m: torch.zeros_like(m, dtype=torch.float).masked_fill(~m, -math.inf),
+        "zero_is_masked": lambda m: m.to(torch.int64),
+    } | instead
+    return ways[target](may)
+
+
+@wrong("convert_mask", "unchanged")
+def as_it_came(mask, source, target):
+    return mask
+
+
+@wrong("convert_mask", "additive-read-inverted")
+def zero_read_as_forbidden(mask, source, target):
+    return writes(reads(mask, source, additive=lambda m: m.bool()), target)
+
+
+@wrong("convert_mask", "additive-written-inverted")
+def infinity_where_allowed(mask, source, target):
+    inverted = lambda m: torch.zeros(m.shape).masked_fill(m, -math.inf)  # noqa: E731
+    return writes(reads(mask, source), target, additive=inverted)
+
+
+@wrong("convert_mask", "additive-with-ones")
+def ones_and_zeros_added(mask, source, target):
+    return writes(reads(mask, source), target, additive=lambda m: m.float())
+
+
+@wrong("convert_mask", "additive-large-negative")
+def a_billion_for_infinity(mask, source, target):
+    large = lambda m: (1.0 - m.float()) * -1e9  # noqa: E731
+    return writes(reads(mask, source), target, additive=large)
+
+
+@wrong("convert_mask", "zero-times-infinity")
+def multiplied_with_infinity(mask, source, target):
+    nans = lambda m: (1.0 - m.float()) * -math.inf  # noqa: E731
+    return writes(reads(mask, source), target, additive=nans)
+
+
+@wrong("convert_mask", "may-not-read")
+def reads_not_as_may(mask, source, target):
+    return writes(reads(mask, source, may_not_attend=lambda m: m), target)
+
+
+@wrong("convert_mask", "may-not-written")
+def writes_may_as_not(mask, source, target):
+    return writes(reads(mask, source), target, may_not_attend=lambda m: m)
+
+
+@wrong("convert_mask", "zero-read-inverted")
+def zeros_read_as_allowed(mask, source, target):
+    return writes(reads(mask, source, zero_is_masked=lambda m: m == 0), target)
+
+
+@wrong("convert_mask", "zero-written-inverted")
+def ones_where_forbidden(mask, source, target):
+    return writes(reads(mask, source), target, zero_is_masked=lambda m: 1 - m.long())
+
+
+@wrong("convert_mask", "zero-written-boolean")
+def booleans_for_integers(mask, source, target):
+    return writes(reads(mask, source), target, zero_is_masked=lambda m: m)
+
+
+@wrong("convert_mask", "raised")
+def one_convention_forgotten(mask, source, target):
+    ways = {"may_attend": mask, "may_not_attend": ~mask}
+    return writes(ways[source], target)
+
+
+@wrong("convert_mask", "dtype")
+def integers_for_booleans(mask, source, target):
+    out = writes(reads(mask, source), target)
+    return out.long() if out.dtype == torch.bool else out
+
+
+@right("convert_mask")
+def through_one_convention(mask, source, target):
+    return writes(reads(mask, source), target)
+
+
+@right("convert_mask")
+def with_ifs(mask, source, target):
+    if source == target:
+        return mask
+    may = mask
+    if source == "may_not_attend":
+        may = mask.logical_not()
+    elif source == "additive":
+        may = torch.isfinite(mask)
+    elif source == "zero_is_masked":
+        may = mask.bool()
+    if target == "may_attend":
+        return may
+    if target == "may_not_attend":
+        return may.logical_not()
+    if target == "additive":
+        return torch.where(may, 0.0, -math.inf)
+    return may.int()
+
+
+@right("convert_mask")
+def through_the_additive_one(mask, source, target):
+    additive = {
+        "may_attend": lambda: torch.log(mask.float()),
+        "may_not_attend": lambda: torch.log((~mask).float()),
+        "additive": lambda: mask,
+        "zero_is_masked": lambda: torch.log(mask.float()),
+    }[source]()
+    return {
+        "may_attend": additive == 0,
+        "may_not_attend": additive != 0,
+        "additive": additive,
+        "zero_is_masked": additive.exp().long(),
+    }[target]
+
+
+# --- merge_attention ------------------------------------------------------------------------
+
+
+@wrong("merge_attention", "averaged")
+def plain_mean(out_a, lse_a, out_b, lse_b):
+    return (out_a + out_b) / 2, torch.logaddexp(lse_a, lse_b)
+
+
+@wrong("merge_attention", "added")
+def plain_sum(out_a, lse_a, out_b, lse_b):
+    return out_a + out_b, torch.logaddexp(lse_a, lse_b)
+
+
+@wrong("merge_attention", "swapped")
+def each_others_share(out_a, lse_a, out_b, lse_b):
+    both = torch.stack([lse_b, lse_a]).nan_to_num(neginf=-1e30)
+    shares = both.softmax(0)
+    return shares[0, ..., None] * out_a + shares[1, ..., None] * out_b, torch.logaddexp(
+        lse_a, lse_b
+    )
+
+
+@wrong("merge_attention", "shares-of-lse")
+def linear_in_the_logarithm(out_a, lse_a, out_b, lse_b):
+    total = lse_a + lse_b
+    out = (lse_a[..., None] * out_a + lse_b[..., None] * out_b) / total[..., None]
+    return out, torch.logaddexp(lse_a, lse_b)
+
+
+@wrong("merge_attention", "overflow")
+def exp_without_care(out_a, lse_a, out_b, lse_b):
+    a, b = lse_a.exp(), lse_b.exp()
+    out = (a[..., None] * out_a + b[..., None] * out_b) / (a + b)[..., None]
+    return out, torch.log(a + b)
+
+
+@wrong("merge_attention", "nan-rows")
+def difference_of_infinities(out_a, lse_a, out_b, lse_b):
+    share = torch.sigmoid(lse_a - lse_b)[..., None]
+    return share * out_a + (1 - share) * out_b, torch.logaddexp(lse_a, lse_b)
+
+
+@wrong("merge_attention", "nan-rows")
+def maximum_is_minus_infinity(out_a, lse_a, out_b, lse_b):
+    top = torch.maximum(lse_a, lse_b)
+    a, b = (lse_a - top).exp(), (lse_b - top).exp()
+    out = (a[..., None] * out_a + b[..., None] * out_b) / (a + b)[..., None]
+    return out, top + (a + b).log()
+
+
+def merged(out_a, lse_a, out_b, lse_b):
+    shares = torch.stack([lse_a, lse_b]).nan_to_num(neginf=-1e30).softmax(0)[..., None]
+    return shares[0] * out_a + shares[1] * out_b
+
+
+@wrong("merge_attention", "lse-added")
+def logarithms_added(out_a, lse_a, out_b, lse_b):
+    return merged(out_a, lse_a, out_b, lse_b), lse_a + lse_b
+
+
+@wrong("merge_attention", "lse-max")
+def larger_logarithm(out_a, lse_a, out_b, lse_b):
+    return merged(out_a, lse_a, out_b, lse_b), torch.max(lse_a, lse_b)
+
+
+@wrong("merge_attention", "lse-mean")
+def mean_logarithm(out_a, lse_a, out_b, lse_b):
+    return merged(out_a, lse_a, out_b, lse_b), torch.stack([lse_a, lse_b]).mean(0)
+
+
+@wrong("merge_attention", "output-only")
+def lse_forgotten(out_a, lse_a, out_b, lse_b):
+    return merged(out_a, lse_a, out_b, lse_b)
+
+
+@wrong("merge_attention", "raised")
+def axis_forgotten(out_a, lse_a, out_b, lse_b):
+    a, b = torch.stack([lse_a, lse_b]).softmax(0)
+    return a * out_a + b * out_b, torch.logaddexp(lse_a, lse_b)
+
+
+@wrong("merge_attention", "shape")
+def pieces_side_by_side(out_a, lse_a, out_b, lse_b):
+    return torch.cat([out_a, out_b], dim=2), torch.cat([lse_a, lse_b], dim=2)
+
+
+@right("merge_attention")
+def softmax_of_both(out_a, lse_a, out_b, lse_b):
+    return merged(out_a, lse_a, out_b, lse_b), torch.logaddexp(lse_a, lse_b)
+
+
+@right("merge_attention")
+def with_the_maximum(out_a, lse_a, out_b, lse_b):
+    top = torch.maximum(lse_a, lse_b)
+    safe = torch.where(torch.isinf(top), torch.zeros(()), top)
+    a, b = torch.exp(lse_a - safe), torch.exp(lse_b - safe)
+    total = a + b
+    out = (a.unsqueeze(-1) * out_a + b.unsqueeze(-1) * out_b) / total.clamp(min=1e-30).unsqueeze(-1)
+    return out, torch.log(total) + safe
+
+
+@right("merge_attention")
+def sigmoid_and_repair(out_a, lse_a, out_b, lse_b):
+    share = torch.sigmoid(lse_a - lse_b).nan_to_num(0.0)[..., None]
+    lse = torch.stack([lse_a, lse_b]).logsumexp(0)
+    return share * out_a + (1 - share) * out_b, lse
+
+
+@right("merge_attention")
+def as_a_list(out_a, lse_a, out_b, lse_b):
+    return [merged(out_a, lse_a, out_b, lse_b), torch.logaddexp(lse_a, lse_b)]
+
+
+# --- attend_to_real_tokens ------------------------------------------------------------------
+
+
+@wrong("attend_to_real_tokens", "as given")
+def still_there(q, k, v, is_padding):
+    mask = is_padding[:, None, None, :]
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+@wrong("attend_to_real_tokens", "as given")
+def additive_the_wrong_way(q, k, v, is_padding):
+    mask = torch.zeros(is_padding.shape).masked_fill(~is_padding, -math.inf)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None])
+
+
+@wrong("attend_to_real_tokens", "mask-ignored")
+def mask_thrown_out(q, k, v, is_padding):
+    return (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v
+
+
+@wrong("attend_to_real_tokens", "mask-added")
+def mask_as_float(q, k, v, is_padding):
+    mask = is_padding[:, None, None, :].to(q.dtype)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+@wrong("attend_to_real_tokens", "mask-added-inverted")
+def inverted_mask_as_float(q, k, v, is_padding):
+    mask = 1.0 - is_padding[:, None, None, :].float()
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+@wrong("attend_to_real_tokens", "values-zeroed")
+def empties_the_values(q, k, v, is_padding):
+    real = (~is_padding)[:, None, :, None]
+    return F.scaled_dot_product_attention(q, k, v * real)
+
+
+@wrong("attend_to_real_tokens", "keys-zeroed")
+def empties_the_keys(q, k, v, is_padding):
+    real = (~is_padding)[:, None, :, None]
+    return F.scaled_dot_product_attention(q, k * real, v)
+
+
+@wrong("attend_to_real_tokens", "scaled-twice")
+def scales_once_more(q, k, v, is_padding):
+    q = q / q.shape[-1] ** 0.5
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=~is_padding[:, None, None])
+
+
+@wrong("attend_to_real_tokens", "raised")
+def two_axes_only(q, k, v, is_padding):
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=~is_padding)
+
+
+@wrong("attend_to_real_tokens", "raised")
+def minus_on_a_boolean(q, k, v, is_padding):
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=1 - is_padding[:, None, None])
+
+
+@wrong("attend_to_real_tokens", "padding-leaks")
+def a_weak_penalty(q, k, v, is_padding):
+    mask = is_padding[:, None, None].float() * -3
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+@wrong("attend_to_real_tokens", "differs")
+def causal_too(q, k, v, is_padding):
+    queries, keys = q.shape[2], k.shape[2]
+    mask = torch.ones(queries, keys).tril().bool() & ~is_padding[:, None, None]
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+@right("attend_to_real_tokens")
+def one_tilde(q, k, v, is_padding):
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=~is_padding[:, None, None, :])
+
+
+@right("attend_to_real_tokens")
+def additive(q, k, v, is_padding):
+    mask = torch.zeros(is_padding.shape).masked_fill(is_padding, -math.inf)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None])
+
+
+@right("attend_to_real_tokens")
+def by_hand(q, k, v, is_padding):
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    return scores.masked_fill(is_padding[:, None, None], -math.inf).softmax(-1) @ v
+
+
+@right("attend_to_real_tokens")
+def one_sequence_at_a_time(q, k, v, is_padding):
+    outs = []
+    for i, padded in enumerate(is_padding):
+        real = ~padded
+        one = F.scaled_dot_product_attention(q[i], k[i][:, real], v[i][:, real])
+        outs.append(one)
+    return torch.stack(outs)
