@@ -108,7 +108,7 @@ def _kernel() -> tuple[bool, str]:
 
 
 def _progress() -> tuple[bool, str]:
-    from tfcourse.checks.progress import home
+    from tfcourse.checks.store import home
 
     folder = home()
     try:

@@ -13,19 +13,23 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
 from tfcourse.authoring.leaks import find_leaks
 from tfcourse.authoring.lesson import Lesson, LessonError
 
 SECONDS = 300  # for one cell, when building
+# A lesson runs offline: what asks the network is refused here, not only on a train.
+OFFLINE = dict.fromkeys(
+    (f"{kind}_proxy" for kind in ("http", "https", "ftp", "all")), "http://127.0.0.1:9"
+) | {"no_proxy": "", "HF_HUB_OFFLINE": "1"}
 _SCRIPT = re.compile(r"<script>.*?</script>", re.DOTALL)
 _ADDRESS = re.compile(r"\bat 0x[0-9a-f]{6,}")
 
@@ -67,7 +71,7 @@ def build(root: Path, names: Sequence[str] = (), say=print) -> None:
         target.parent.mkdir(exist_ok=True)
         notebook = lesson.learners()
         seconds = _run(notebook, target.parent, lesson.name)
-        clean(notebook, lesson.name, [str(root), str(Path.home())])
+        clean(notebook, lesson.name, {str(root), str(Path.home()), tempfile.gettempdir()} - {"/"})
         _seal(notebook, lesson)
         _write(notebook, target)
         write_solved(root, [lesson.name])
@@ -143,16 +147,29 @@ def _run(notebook: NotebookNode, folder: Path, name: str) -> float:
             client.execute()
         except CellExecutionError as error:
             raise LessonError(f"{name}: a cell raised an error.\n{error}") from None
+        except CellTimeoutError:
+            where = _running(notebook)
+            raise LessonError(f"{name}: this cell took over {SECONDS} s:\n{where}") from None
+        except DeadKernelError:
+            where = _running(notebook)
+            raise LessonError(f"{name}: the kernel died in this cell:\n{where}") from None
     return time.monotonic() - started
+
+
+def _running(notebook: NotebookNode) -> str:
+    """The code of the last cell that was begun."""
+    begun = [c.source for c in notebook.cells if c.get("execution_count") is not None]
+    return begun[-1] if begun else "the first"
 
 
 @contextmanager
 def _environment(home: str):
     """The environment of a kernel that builds: own progress, the CPU, no strictness."""
     before = dict(os.environ)
-    os.environ.update(TFCOURSE_HOME=home, TFCOURSE_DEVICE="cpu", JUPYTER_PREFER_ENV_PATH="1")
-    for name in ("TFCOURSE_STRICT", "NBGRADER_EXECUTION"):
+    for name in ("TFCOURSE_STRICT", "NBGRADER_EXECUTION", *(n.upper() for n in OFFLINE)):
         os.environ.pop(name, None)
+    os.environ.update(OFFLINE, TFCOURSE_HOME=home, TFCOURSE_DEVICE="cpu")
+    os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
     try:
         yield
     finally:
@@ -160,7 +177,7 @@ def _environment(home: str):
         os.environ.update(before)
 
 
-def clean(notebook: NotebookNode, name: str, private: Sequence[str]) -> None:
+def clean(notebook: NotebookNode, name: str, private: Collection[str]) -> None:
     """Drop from the outputs what may not be stored; refuse what must not be there.
 
     Args:

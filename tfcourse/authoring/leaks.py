@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import html
 import json
 import re
 import textwrap
@@ -37,10 +38,23 @@ def _readable(root: Path) -> Iterator[tuple[Path, str]]:
     for path in sorted(root.glob("tfcourse/**/*.py")):
         yield path, path.read_text(encoding="utf-8")
     for path in sorted(root.glob("notebooks/*.ipynb")):
-        notebook = json.loads(path.read_text(encoding="utf-8"))
-        for cell in notebook.get("cells", []):
-            yield path, "".join(cell["source"])
-            yield path, json.dumps(cell.get("outputs", []), ensure_ascii=False)
+        text = path.read_text(encoding="utf-8", errors="replace")
+        try:
+            cells = json.loads(text)["cells"]
+            parts = [part for cell in cells for part in ("".join(cell["source"]), *_shown(cell))]
+        except (ValueError, LookupError, TypeError, AttributeError):  # damaged, but may tell
+            parts = [text]
+        for part in parts:
+            yield path, part
+
+
+def _shown(cell: dict) -> Iterator[str]:
+    """The texts of a cell's outputs."""
+    for output in cell.get("outputs", []):
+        texts = {"stream": output.get("text", ""), **output.get("data", {})}
+        for kind, text in texts.items():
+            if kind == "stream" or kind.startswith("text/"):
+                yield html.unescape("".join(text))
 
 
 def _lines(code: str) -> list[str]:

@@ -67,15 +67,16 @@ class Lesson:
 
     def learners(self) -> NotebookNode:
         """The learner's notebook, not yet run."""
-        return self._notebook(_for_learner)
+        shown = [c for c in self.source.cells if "solution-only" not in c.metadata.get("tags", [])]
+        return self._notebook(shown, _for_learner)
 
     def solved(self) -> NotebookNode:
         """The solved notebook, not yet run."""
-        return self._notebook(_for_teacher)
+        return self._notebook(self.source.cells, _for_teacher)
 
-    def _notebook(self, rewrite) -> NotebookNode:
+    def _notebook(self, sources: list[NotebookNode], rewrite) -> NotebookNode:
         cells, ids = [], set()
-        for cell in self.source.cells:
+        for cell in sources:
             new = nbformat.from_dict(cell)
             if cell.cell_type == "code":
                 new.source = rewrite(cell.source)
@@ -99,18 +100,31 @@ class Lesson:
         Args:
             find_exercise: gives the exercise of a name, or raises ValueError.
         """
-        written = self.exercises()
+        written: dict[str, NotebookNode] = {}
+        checked = set()
         for cell in self.source.cells:
             where = f"{self.path.name}: cell {cell.source.splitlines()[:1]}"
             if cell.cell_type == "code" and len(cell.source.splitlines()) > SCREEN:
                 raise LessonError(f"{where}: longer than a screen ({SCREEN} lines). Cut it in two.")
-            checked = cell.metadata.get("check")
-            if checked is not None and checked not in written:
-                raise LessonError(f'{where}: there is no cell with exercise="{checked}" before it.')
+            if MARKER.search(_for_learner(cell.source)):
+                raise LessonError(f"{where}: a ### BEGIN without its ### END, or out of order.")
+            name = cell.metadata.get("exercise")
+            if name in written:
+                raise LessonError(f'{where}: there are two cells with exercise="{name}".')
+            if name is not None:
+                written[name] = cell
+            name = cell.metadata.get("check")
+            if name is not None and name not in written:
+                raise LessonError(f'{where}: there is no cell with exercise="{name}" before it.')
+            checked.add(name)
         for name, cell in written.items():
             where = f"{self.path.name}: exercise {name}"
+            if name not in checked:
+                raise LessonError(f'{where}: no cell with check="{name}" follows it.')
             if not {"difficulty", "minutes"} <= set(cell.metadata):
                 raise LessonError(f"{where}: add difficulty=1…3 and minutes=… to its # %% line.")
+            if cell.metadata.get("graded") and "points" not in cell.metadata:
+                raise LessonError(f"{where}: it is graded, add points=… to its # %% line.")
             if not _BLOCKS.search(cell.source):
                 raise LessonError(f"{where}: no ### BEGIN SOLUTION … ### END SOLUTION in it.")
             try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 
-from tfcourse.checks import progress as store
+from tfcourse.checks import store
 from tfcourse.checks.judging import Verdict, judge
 from tfcourse.checks.registry import exercises, find_exercise, find_question, questions
 from tfcourse.checks.running import collect

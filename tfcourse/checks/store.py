@@ -33,7 +33,7 @@ def path() -> Path:
 def read() -> dict:
     """All records. A file that cannot be read as progress is set aside, never overwritten."""
     try:
-        text = path().read_text(encoding="utf-8")
+        text = path().read_bytes()
     except FileNotFoundError:
         return _empty()
     except OSError as error:
