@@ -2,6 +2,8 @@
 
 import json
 import re
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from types import SimpleNamespace
 
 import nbformat
@@ -156,6 +158,19 @@ def test_every_single_character_of_the_source_counts(built):
     assert building.check(built) == []
 
 
+def test_every_single_character_of_the_notebook_counts(built):
+    path = built / "notebooks/01_tiny.ipynb"
+    whole = path.read_text()
+    for i in range(0, len(whole), 23):
+        path.write_text(whole[:i] + ("~" if whole[i] != "~" else "-") + whole[i + 1 :])
+        assert building.check(built), f"character {i}"
+    for changed in (whole + "\n", whole.rstrip("\n"), whole[: len(whole) // 2], ""):
+        path.write_text(changed)
+        assert building.check(built)
+    path.write_text(whole)
+    assert building.check(built) == []
+
+
 def test_missing_and_orphaned_notebooks(built):
     (built / "notebooks/01_tiny.ipynb").rename(built / "notebooks/02_gone.ipynb")
     said = building.check(built)
@@ -168,7 +183,7 @@ def test_missing_and_orphaned_notebooks(built):
     [
         "def helper(value):\n    twice_the_value = value + value\n    return twice_the_value\n",
         "def f(n):\n    '''Doc.'''\n    m = n + n  # renamed\n    return m\n",
-        "x = 1\n\n\ndef g():\n    def inner(a):\n        b = a + a\n        return b\n    return inner\n",
+        "def g():\n    def inner(a):\n        b = a + a\n        return b\n    return inner\n",
     ],
 )
 @pytest.mark.parametrize("where", ["package", "notebook"])
@@ -183,6 +198,20 @@ def test_a_graded_solution_that_leaks_is_noticed(built, leak, where):
     assert any(
         "holds the solution of the graded exercise double" in x for x in building.check(built)
     )
+
+
+def test_a_solution_that_a_cell_printed_is_noticed(built):
+    """As `inspect.getsource` shows it; text and HTML, whatever stands before it."""
+    solution = "def f(value):\n    twice_the_value = value + value\n    return twice_the_value\n"
+    for output in (
+        nbformat.v4.new_output("stream", text=f"# the answer\n{solution}"),
+        nbformat.v4.new_output("display_data", {"text/html": f"<pre># so\n{solution}</pre>"}),
+    ):
+        path = built / "notebooks/01_tiny.ipynb"
+        notebook = nbformat.read(path, as_version=4)
+        notebook.cells[1].outputs = [output]
+        nbformat.write(notebook, path)
+        assert any("holds the solution of the graded" in x for x in building.check(built))
 
 
 def test_a_marker_in_a_notebook_is_noticed(built):
@@ -208,13 +237,65 @@ def test_practice_solutions_are_no_leak(built):
         ("graded=true points=2 ", "", "graded=True"),
         ('exercise="triple"', 'exercise="tripel"', "there is no exercise 'tripel'"),
         ("x = 3", "x = 3" + "\nx += 1" * 50, "longer than a screen"),
-        ("### END SOLUTION\n\n\n# %% check", "\n# %% check", "no ### BEGIN SOLUTION"),
+        ("### END SOLUTION\n\n\n# %% check", "\n# %% check", "a ### BEGIN without its ### END"),
+        ("    ### BEGIN GIVEN\n", "", "a ### BEGIN without its ### END"),
+        (
+            "    ### BEGIN SOLUTION\n    return 3 * value\n    ### END SOLUTION\n    ### BEGIN GIVEN\n"
+            "    # if value:\n    #     return 2 * value\n    ### END GIVEN\n",
+            "    return 3 * value\n",
+            "no ### BEGIN SOLUTION",
+        ),
+        ('exercise="triple"', 'exercise="double"', 'two cells with exercise="double"'),
+        ('# %% check="double"', "# %%", 'no cell with check="double"'),
+        (" points=2", "", "add points="),
+        ("x = 3", "x = 3; import os; os._exit(1)", "the kernel died in a cell.\nx = 3; import os"),
     ],
 )
 def test_what_build_refuses(course, old, new, said):
     rewrite(course / "solutions/01_tiny.py", old, new)
     with pytest.raises(LessonError, match=re.escape(said)):
         building.build(course, say=lambda *a, **k: None)
+
+
+def test_a_cell_that_never_ends(course, monkeypatch):
+    monkeypatch.setattr(building, "SECONDS", 2)
+    rewrite(course / "solutions/01_tiny.py", "x = 3", "x = 3\nwhile x:\n    pass")
+    with pytest.raises(LessonError, match=r"over 2 s\.\nx = 3\nwhile x:"):
+        building.build(course, say=lambda *a, **k: None)
+
+
+def test_a_lesson_runs_offline(course):
+    """Even a server that does answer, here on this machine, is not reached."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        fetch = (
+            f"from urllib.request import urlopen; urlopen('http://127.0.0.1:{server.server_port}')"
+        )
+        rewrite(course / "solutions/01_tiny.py", "x = 3", f"x = 3; {fetch}")
+        with pytest.raises(LessonError, match="Connection refused"):
+            building.build(course, say=lambda *a, **k: None)
+        server.shutdown()
+
+
+def test_one_lesson_is_built_and_the_others_are_left_alone(built, monkeypatch):
+    other = SOURCE.replace("double", "quadruple").replace("triple", "quintuple")
+    (built / "solutions/02_more.py").write_text(other)
+    found = {"quadruple": True, "quintuple": False}
+    monkeypatch.setattr(
+        building, "_find_exercise", lambda n: SimpleNamespace(lesson="02_more", graded=found[n])
+    )
+    before = {p: (p.read_text(), p.stat().st_mtime_ns) for p in built.glob("*/**/01_tiny.*")}
+    building.build(built, ["02"], say=lambda *a, **k: None)
+    assert (built / "notebooks/02_more.ipynb").is_file()
+    assert {p: (p.read_text(), p.stat().st_mtime_ns) for p in before} == before
+
+
+def test_cells_for_the_solved_notebook_alone(course):
+    path = course / "solutions/01_tiny.py"
+    rewrite(path, "# %%\nx = 3", '# %% tags=["solution-only"]\nx = 3')
+    lesson = Lesson(path)
+    assert "x = 3" in [c.source for c in lesson.solved().cells]
+    assert "x = 3" not in [c.source for c in lesson.learners().cells]
 
 
 def test_unknown_names_are_explained(course, capsys):

@@ -51,10 +51,8 @@ def test_asking_shows_the_question(home, capsys):
     assert "(a) it raises an error" in said
 
 
-@pytest.mark.parametrize("letter", ["d", "", "ab", 1, None and "x", ["a"]])
+@pytest.mark.parametrize("letter", ["d", "", "ab", 1, ["a"]])
 def test_other_letters_are_explained(home, letter):
-    if letter is None:
-        return
     with pytest.raises(ValueError, match='expected one of "a, b, c"'):
         quiz("01-trap", letter)
 

@@ -295,8 +295,8 @@ class MultiHeadAttention(nn.Module):
         bias: whether the projections have one.
         dropout: share of the weights put to zero in training.
         rotary: `rotary(x, positions)` turns q and k, `(batch, heads, tokens, d_head)`.
-        score_bias: `score_bias(query_positions, key_positions)` gives `(heads, queries, keys)`, added
-            to the scores.
+        score_bias: `score_bias(query_positions, key_positions)` gives `(heads, queries, keys)`,
+            added to the scores.
 
     Raises:
         TypeError, ValueError: a size that is no int, or does not divide as it must.

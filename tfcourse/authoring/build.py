@@ -132,8 +132,10 @@ def _stale(lesson: Lesson, path: Path) -> list[str]:
 
 def _run(notebook: NotebookNode, folder: Path, name: str) -> float:
     """Run all cells in a kernel that touches nobody's progress; seconds it took."""
+    begun: list[str] = []
     client = NotebookClient(
         notebook,
+        on_cell_start=lambda cell, cell_index: begun.append(cell.source),
         extra_arguments=["--log-level=40"],  # the kernel's own log is no output of the lesson
         timeout=SECONDS,
         kernel_name="python3",
@@ -148,18 +150,10 @@ def _run(notebook: NotebookNode, folder: Path, name: str) -> float:
         except CellExecutionError as error:
             raise LessonError(f"{name}: a cell raised an error.\n{error}") from None
         except CellTimeoutError:
-            where = _running(notebook)
-            raise LessonError(f"{name}: this cell took over {SECONDS} s:\n{where}") from None
+            raise LessonError(f"{name}: a cell took over {SECONDS} s.\n{begun[-1]}") from None
         except DeadKernelError:
-            where = _running(notebook)
-            raise LessonError(f"{name}: the kernel died in this cell:\n{where}") from None
+            raise LessonError(f"{name}: the kernel died in a cell.\n{begun[-1]}") from None
     return time.monotonic() - started
-
-
-def _running(notebook: NotebookNode) -> str:
-    """The code of the last cell that was begun."""
-    begun = [c.source for c in notebook.cells if c.get("execution_count") is not None]
-    return begun[-1] if begun else "the first"
 
 
 @contextmanager

@@ -107,7 +107,7 @@ def progress() -> None:
 
 
 def _name_of(answer) -> str:
-    """The answer's own name, or what it is called where `check` was called (a lambda, a partial)."""
+    """The answer's own name, or (a lambda, a partial) what it is called where `check` was."""
     name = getattr(answer, "__name__", "")
     if name in exercises():
         return name

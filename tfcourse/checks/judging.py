@@ -113,6 +113,8 @@ def same(a, b, tolerance: float) -> bool:
             return False
         if b.dtype == torch.bool or a.dtype == torch.bool:
             return a.dtype == b.dtype and torch.equal(a, b)
+        if a.is_complex() != b.is_complex():
+            return False
         a, b = a.double(), b.double()
         size = max(1.0, b[b.isfinite()].abs().max().item() if b.isfinite().any() else 0.0)
         return torch.allclose(a, b, rtol=0, atol=tolerance * size, equal_nan=True)

@@ -9,7 +9,7 @@ from tfcourse.widgets.view import View, check_text
 class Question(View):
     """A question whose options answer at once when they are chosen.
 
-    The browser remembers the answer. Where no script runs, the question and its options can be read.
+    The browser remembers the answer. Where no script runs, it can be read as a list.
 
     Args:
         name: identifies the question in the browser's memory.

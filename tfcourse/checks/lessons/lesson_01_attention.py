@@ -590,8 +590,8 @@ def _piece(q, k, v, mask=None):
 _OVERFLOW = (
     "overflow",
     "Right, until the scores reach some hundreds: exp of that overflows to ∞ (or, far below zero, "
-    "to 0), and ∞/∞ and 0/0 are NaN. Take something away from both lse before the exp; the fraction "
-    "will not notice.",
+    "to 0), and ∞/∞ and 0/0 are NaN. Take something away from both lse before the exp; the "
+    "fraction will not notice.",
 )
 _EMPTY = (
     "nan-rows",
@@ -810,8 +810,8 @@ QUESTIONS = [
     Item(
         "01-first-share",
         LESSON,
-        "The word sat scores 6 with cat and 0 with the other five words. Divided by √8 that is 2.12, and "
-        "exp(2.12) is about 8.34, while exp(0) = 1. Which share does cat get?",
+        "The word sat scores 6 with cat and 0 with the other five words. Divided by √8 that is "
+        "2.12, and exp(2.12) is about 8.34, while exp(0) = 1. Which share does cat get?",
         (
             Option(
                 "all of it: it is the only one that fits",
@@ -820,8 +820,8 @@ QUESTIONS = [
             ),
             Option(
                 "about 63%",
-                "8.34 / (8.34 + 5 · 1) = 0.63. The other five share the rest: a score of 0 is not a "
-                "share of 0.",
+                "8.34 / (8.34 + 5 · 1) = 0.63. The other five share the rest: a score of 0 is not "
+                "a share of 0.",
                 right=True,
             ),
             Option(
@@ -909,7 +909,8 @@ QUESTIONS = [
     Item(
         "01-shuffle",
         LESSON,
-        "The tokens are shuffled, with their queries, keys and values. What happens to the outputs?",
+        "The tokens are shuffled, with their queries, keys and values. What happens to the "
+        "outputs?",
         (
             Option("they all change", "Each output is a sum over keys, and a sum has no order."),
             Option("nothing at all changes", "The rows do change places."),
@@ -989,8 +990,8 @@ QUESTIONS = [
             Option("NaN", "That is what −∞ gives, if nothing is done about it."),
             Option(
                 "the mean of all values, forbidden ones too",
-                "Yes: all scores are nearly the same, so the shares are even. No error, no NaN, and "
-                "wrong.",
+                "Yes: all scores are nearly the same, so the shares are even. No error, no NaN, "
+                "and wrong.",
                 right=True,
             ),
         ),

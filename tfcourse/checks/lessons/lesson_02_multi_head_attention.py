@@ -650,7 +650,7 @@ def _bug_cases() -> list[Case]:
 
 
 def masked_heads(q, k, v, mask):
-    """Attention of all heads, merged: (batch, heads, tokens, d_head) -> (batch, tokens, d_model)."""
+    """All heads, merged: (batch, heads, tokens, d_head) -> (batch, tokens, d_model)."""
     return attention.merge_heads(attention.scaled_dot_product_attention(q, k, v, mask))
 
 
