@@ -50,9 +50,10 @@ def triple(value):
     ### END GIVEN
 
 
-# %% tags=["nbval-check-output"]
+# %% check="triple" tags=["nbval-check-output"]
 print(triple(x))
 '''
+TRIPLE = re.search(r"    ### BEGIN SOLUTION\n    return 3.*?### END GIVEN\n", SOURCE, re.DOTALL)[0]
 
 
 @pytest.fixture
@@ -235,16 +236,10 @@ def test_practice_solutions_are_no_leak(built):
         ('check="double"', 'check="duoble"', 'no cell with exercise="duoble"'),
         (" difficulty=2 minutes=5", "", "add difficulty="),
         ("graded=true points=2 ", "", "graded=True"),
-        ('exercise="triple"', 'exercise="tripel"', "there is no exercise 'tripel'"),
         ("x = 3", "x = 3" + "\nx += 1" * 50, "longer than a screen"),
         ("### END SOLUTION\n\n\n# %% check", "\n# %% check", "a ### BEGIN without its ### END"),
         ("    ### BEGIN GIVEN\n", "", "a ### BEGIN without its ### END"),
-        (
-            "    ### BEGIN SOLUTION\n    return 3 * value\n    ### END SOLUTION\n    ### BEGIN GIVEN\n"
-            "    # if value:\n    #     return 2 * value\n    ### END GIVEN\n",
-            "    return 3 * value\n",
-            "no ### BEGIN SOLUTION",
-        ),
+        (TRIPLE, "    return 3 * value\n", "no ### BEGIN SOLUTION"),
         ('exercise="triple"', 'exercise="double"', 'two cells with exercise="double"'),
         ('# %% check="double"', "# %%", 'no cell with check="double"'),
         (" points=2", "", "add points="),
@@ -254,6 +249,13 @@ def test_practice_solutions_are_no_leak(built):
 def test_what_build_refuses(course, old, new, said):
     rewrite(course / "solutions/01_tiny.py", old, new)
     with pytest.raises(LessonError, match=re.escape(said)):
+        building.build(course, say=lambda *a, **k: None)
+
+
+def test_an_exercise_without_cases(course):
+    path = course / "solutions/01_tiny.py"
+    path.write_text(path.read_text().replace('="triple"', '="tripel"'))
+    with pytest.raises(LessonError, match=r"exercise tripel: there is no exercise 'tripel'"):
         building.build(course, say=lambda *a, **k: None)
 
 
