@@ -29,7 +29,7 @@ print("This course will compute on:", device.describe_device())
 # Something wrong? `doctor()` looks over the installation, and tells what mends it:
 
 # %%
-doctor()
+_ = doctor()
 # %% [markdown]
 # Some pictures can be touched. Move the mouse over this one, or press Tab until it has the focus
 # and use the arrow keys. It runs in your browser alone: it stays alive when Python is not. If you

@@ -188,6 +188,8 @@ for d_k in widths:
     raw = (q @ k.mT).squeeze(1)  # (500, 16)
     measured["unscaled"].append(entropy_and_slope(raw))
     measured["divided by √d_k"].append(entropy_and_slope(raw / d_k**0.5))
+for name, pairs in measured.items():
+    print(f"{name:>15}: entropy", "  ".join(f"{entropy:.2f}" for entropy, _ in pairs))
 
 # %%
 figures.lines(
@@ -488,7 +490,7 @@ for t in lengths:
     q, k, v = torch.randn(3, 1, 4, t, 64)
     for name, way in ways.items():
         run = lambda way=way, q=q, k=k, v=v: way(q, k, v)
-        seconds[name].append(device.measure_seconds(run, repeats=5)[0])
+        seconds[name].append(device.measure_seconds(run, repeats=7)[0])
         memory[name].append(device.measure_peak_memory(run) / 2**20)
 
 # %%
@@ -504,18 +506,20 @@ figures.lines(
 )
 
 # %%
-time_growth = {name: s[-1] / s[-2] for name, s in seconds.items()}
-memory_growth = {name: m[-1] / m[-2] for name, m in memory.items()}
+doublings = len(lengths) - 1
+time_growth = {name: (s[-1] / s[0]) ** (1 / doublings) for name, s in seconds.items()}
+memory_growth = {name: (m[-1] / m[0]) ** (1 / doublings) for name, m in memory.items()}
 for name in ways:
     print(
-        f"{name:>8}, {lengths[-2]} → {lengths[-1]} tokens: time × {time_growth[name]:.1f}, "
-        f"memory × {memory_growth[name]:.1f} (to {memory[name][-1]:.0f} MiB)"
+        f"{name:>8}, each time T doubles: time × {time_growth[name]:.1f}, "
+        f"memory × {memory_growth[name]:.1f} (at {lengths[-1]} tokens {memory[name][-1]:.0f} MiB)"
     )
 
 # %% [markdown]
-# The time is T² either way. The memory is not: the fused kernel computes *the same numbers*
-# without ever holding the T × T matrix. How can that be? The softmax needs the sum over all keys
-# before it can divide. The next exercise finds the trick. It is the heart of FlashAttention.
+# The time grows about as T² either way (how nearly depends on how busy your machine is). The memory
+# does not: the fused kernel computes *the same numbers* without ever holding the T × T matrix. How
+# can that be? The softmax needs the sum over all keys before it can divide. The next exercise finds
+# the trick. It is the heart of FlashAttention.
 #
 # ### Exercise · attention in pieces
 #

@@ -201,7 +201,8 @@ torch.manual_seed(0)
 module = attention.MultiHeadAttention(d_model=48, n_heads=6)
 embedded = nn.Embedding(20, 48)(torch.tensor([sorted(set(words)).index(w) for w in words]))
 _, weights = module(embedded[None] * 2, causal=True, return_weights=True)
-AttentionMap(weights[0].detach(), words, title="What do six untrained heads look at?")
+mask = attention.causal_mask(len(words))
+AttentionMap(weights[0], words, mask=mask, title="What do six untrained heads look at?")
 
 # %% [markdown]
 # ## What do heads cost?
@@ -319,7 +320,7 @@ written, read = ["le", "chat", "noir"], ["the", "black", "cat", "sleeps"]
 torch.manual_seed(3)
 module = attention.MultiHeadAttention(24, 3)
 _, weights = module(torch.randn(1, 3, 24), torch.randn(1, 4, 24) * 2, return_weights=True)
-AttentionMap(weights[0].detach(), written, read, title="Whom does each written word ask?")
+AttentionMap(weights[0], written, read, title="Whom does each written word ask?")
 
 # %% [markdown]
 # Three rows, four columns: the map need not be square, and no triangle is cut out of it. (These

@@ -16,6 +16,14 @@ def _own_home(tmp_path_factory):
         os.environ.pop(name, None)
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Say how long each notebook took, kernel start and all."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == "seconds":
+                terminalreporter.write_line(f"{value:4} s  {report.nodeid.split('::')[1]}")
+
+
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     """A fresh folder of progress."""

@@ -30,7 +30,7 @@ def test_a_missing_package(monkeypatch, capsys):
         installation, "_version", lambda name: None if name == "jaxtyping" else versions(name)
     )
     assert not installation.doctor()
-    assert "missing packages: jaxtyping. To mend it, run `make lab`" in capsys.readouterr().out
+    assert "missing packages: jaxtyping. To mend it, run `make -B lab`" in capsys.readouterr().out
 
 
 def test_no_front_end_and_no_kernel(monkeypatch, tmp_path, capsys):
@@ -45,6 +45,12 @@ def test_a_device_that_is_not_here(monkeypatch, capsys):
     monkeypatch.setenv("TFCOURSE_DEVICE", "tpu")
     assert not installation.doctor()
     assert "TFCOURSE_DEVICE must be one of cuda, mps, cpu" in capsys.readouterr().out
+
+
+def test_little_memory(monkeypatch, capsys):
+    monkeypatch.setattr(installation, "_allowed", lambda: 1.5e9)
+    assert not installation.doctor()
+    assert "only 1.5 GB of memory, and lessons want 2" in capsys.readouterr().out
 
 
 def test_progress_that_cannot_be_saved(monkeypatch, tmp_path, capsys):

@@ -10,40 +10,40 @@ import time
 import pytest
 
 from tests.conftest import ROOT
-from tfcourse.authoring.build import find_lessons, write_solved
+from tfcourse.authoring.build import OFFLINE, find_lessons, write_solved
 
 LESSONS = [lesson.name for lesson in find_lessons(ROOT)]
 
 
-def nbval(path, **environment):
-    """Run a notebook under nbval: cells tagged `nbval-check-output` are compared."""
+def nbval(path, note, **environment):
+    """Run a notebook under nbval, offline: cells tagged `nbval-check-output` are compared."""
     command = [sys.executable, "-m", "pytest", "--nbval-lax", "--nbval-current-env"]
     command += ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-c", os.devnull, str(path)]
     started = time.monotonic()
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=ROOT / "notebooks",
-        env=os.environ | {"TFCOURSE_DEVICE": "cpu"} | environment,
+        env=os.environ | OFFLINE | {"TFCOURSE_DEVICE": "cpu"} | environment,
     )  # fmt: skip
-    print(f"{path.name}: {time.monotonic() - started:.0f} s")
+    note("seconds", round(time.monotonic() - started))
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     return int(re.search(r"(\d+) passed", done.stdout)[1])
 
 
 @pytest.mark.parametrize("name", LESSONS)
-def test_unattempted(name):
+def test_unattempted(name, record_property):
     path = ROOT / "notebooks" / f"{name}.ipynb"
     code = [c for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "code"]
-    assert nbval(path) == len([c for c in code if c["source"]])
+    assert nbval(path, record_property) == len([c for c in code if c["source"]])
     assert any("nbval-check-output" in c["metadata"].get("tags", []) for c in code)
 
 
 @pytest.mark.parametrize("name", LESSONS)
-def test_solved_and_strict(name, tmp_path):
+def test_solved_and_strict(name, tmp_path, record_property):
     [path] = write_solved(ROOT, [name])
     text = path.read_text()
     # What was stored for the learner's version is not what the solved one shows.
     (tmp_path / path.name).write_text(text.replace("nbval-check-output", "was-compared"))
-    assert nbval(tmp_path / path.name, TFCOURSE_STRICT="1") > 10
+    assert nbval(tmp_path / path.name, record_property, TFCOURSE_STRICT="1") > 10
 
 
 @pytest.mark.parametrize("name", LESSONS)

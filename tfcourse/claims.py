@@ -54,7 +54,10 @@ class Claims:
         )
 
     def _repr_mimebundle_(self, include=None, exclude=None):
-        head = "".join(f"<th>{h}</th>" for h in ("claim", "in print", "measured here", "verdict"))
+        head = "".join(
+            f'<th style="text-align:left">{h}</th>'
+            for h in ("claim", "in print", "measured here", "verdict")
+        )
         body = "".join(
             "<tr>"
             + "".join(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 import sys
@@ -10,7 +11,8 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-MEND = "run `make lab` again, or: pip install -c requirements.lock -e ."
+MEND = "run `make -B lab`, or: pip install -c requirements.lock -e ."
+MEMORY = 2e9  # bytes; a lesson takes 0.6, JupyterLab 0.1, a browser wants some too
 
 
 def doctor() -> bool:
@@ -29,6 +31,7 @@ def _findings() -> Iterator[tuple[bool, str]]:
     yield from _packages()
     yield from _lock()
     yield _device()
+    yield _memory()
     yield _front_end()
     yield _kernel()
     yield _progress()
@@ -77,6 +80,27 @@ def _device() -> tuple[bool, str]:
         return True, f"computes on {describe_device()}"
     except ValueError as error:
         return False, str(error)
+
+
+def _memory() -> tuple[bool, str]:
+    try:
+        least = min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), _allowed())
+    except (AttributeError, OSError, ValueError):  # Windows does not tell this way
+        return True, "memory: not measured on this system"
+    if least < MEMORY:
+        return False, (
+            f"only {least / 1e9:.1f} GB of memory, and lessons want {MEMORY / 1e9:.0f}: have one "
+            "notebook open at a time (Kernel → Shut Down Kernel ends another)"
+        )
+    return True, "memory: enough"
+
+
+def _allowed() -> float:
+    """What a container may use, in bytes."""
+    try:
+        return float(Path("/sys/fs/cgroup/memory.max").read_text())
+    except (OSError, ValueError):  # no container, or "max"
+        return float("inf")
 
 
 def _front_end() -> tuple[bool, str]:

@@ -8,6 +8,7 @@ import html
 import json
 import re
 import textwrap
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,8 +81,10 @@ def _same_structure(solution: str, code: str) -> bool:
 def _bodies(code: str) -> set[str]:
     """The bodies of all functions, their variables numbered in the order they come up."""
     try:
-        tree = ast.parse(code)
-    except SyntaxError:  # outputs, cells with magics
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(code)
+    except (SyntaxError, ValueError):  # outputs, cells with magics
         return set()
     functions = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.Lambda))]
     return {_anonymous(f) for f in functions}

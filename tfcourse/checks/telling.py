@@ -49,7 +49,7 @@ def verdict_message(verdict: Verdict, *, with_picture: bool = True) -> Message:
     exercise = verdict.exercise
     text = verdict.message
     if verdict.state == "to do":
-        text += f' A hint: hint("{exercise.name}").'
+        text += f' A hint: `hint("{exercise.name}")`'
     picture = None
     if with_picture and verdict.state == "wrong":
         pair = _drawable(verdict.yours, verdict.expected)

@@ -48,7 +48,9 @@ export default {
     const dots = () => q.map((row) => k.map((key) => sum(row.map((x, i) => x * key[i]))));
     const firstMask = () => q.map((_, i) => k.map((_, j) => !causal || j <= i));
     let raw = dots(), mask = firstMask(), temperature = 1, after = false;
-    let step = 0, at = [0, 0];
+    // Begin where there is something to see: at the greatest score.
+    const most = raw.flat().indexOf(Math.max(...raw.flat()));
+    let step = 0, at = [Math.floor(most / n), most % n];
     const edited = new Set();
 
     // All of attention, from the scores on.
