@@ -11,7 +11,7 @@ from tests.browser.pages import chromium, page_of, write_page
 from tfcourse import attention
 from tfcourse.widgets import AttentionMap
 
-WORDS = "it was the best of times it was the worst of times".split()
+WORDS = ["it", "was", "the", "best", "of", "times", "it", "was", "the", "worst", "of", "times"]
 
 torch.manual_seed(0)
 module = attention.MultiHeadAttention(d_model=48, n_heads=6)
