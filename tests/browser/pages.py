@@ -64,6 +64,13 @@ def page_of(views, *, host="html", dark=False, script=True):
     )
 
 
+def settled(page):
+    """Wait until what was asked for has been drawn: views draw once in a frame."""
+    page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
+
+
 def write_page(folder, html):
     """Write the page and give its address on this machine."""
     path = Path(folder) / "page.html"

@@ -4,7 +4,9 @@ import re
 
 import pytest
 import torch
+from playwright.sync_api import expect
 
+from tests.browser.pages import settled
 from tfcourse import attention
 from tfcourse.widgets import AttentionSteps
 
@@ -159,14 +161,13 @@ def test_one_tab_stop_and_spoken_words(page):
     stops.focus()
     page.keyboard.press("ArrowRight")
     assert stops.count() == 1
-    page.wait_for_timeout(450)
-    assert page.locator(".spoken").inner_text() == page.locator(".work").inner_text()
+    expect(page.locator(".spoken")).to_have_text(page.locator(".work").inner_text())
 
 
 @pytest.mark.parametrize("width", [420, 760])
 def test_dark_and_narrow(show, qkv, width):
     page = show(AttentionSteps(*qkv, TOKENS), dark=True, width=width, host="module")
-    page.wait_for_timeout(100)
+    settled(page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate(
         "document.querySelector('#here').shadowRoot.querySelector('.view').classList.contains('dark')"

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.pages import page_of
 from tfcourse.widgets import Question
@@ -72,8 +73,7 @@ def test_keyboard_alone(show, question):
     assert feedback(page) == ["✗ Not quite. Not this one."]
     page.keyboard.press("c")
     assert feedback(page) == ["✓ Right. Because </script>."]
-    page.wait_for_timeout(50)
-    assert page.locator(".spoken").inner_text() == "Right. Because </script>."
+    expect(page.locator(".spoken")).to_have_text("Right. Because </script>.")
     assert page.locator(".option[tabindex='0']").count() == 1
 
 

@@ -1,7 +1,10 @@
 """SoftmaxScale in Chromium: its numbers against torch, at several d_k, with and without scale."""
 
+import re
+
 import pytest
 import torch
+from playwright.sync_api import expect
 
 from tfcourse.widgets import SoftmaxScale
 
@@ -53,8 +56,7 @@ def test_keyboard_and_words(show):
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    page.wait_for_timeout(600)
-    assert page.locator(".spoken").inner_text().startswith("d_k 19, unscaled: scores spread ")
+    expect(page.locator(".spoken")).to_have_text(re.compile("^d_k 19, unscaled: scores spread "))
     assert page.get_by_label("d_k", exact=True).get_attribute("aria-valuetext") == "19"
 
 
