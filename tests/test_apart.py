@@ -37,7 +37,7 @@ def test_a_class_with_its_weights_and_gradients():
 def test_the_learners_line_is_told_from_there_too():
     verdict = verdict_of("def causal_mask(tokens):\n    return 1 / 0")
     assert verdict.diagnosis == "raised"
-    assert "line 2, `return 1 / 0`: ZeroDivisionError" in verdict.message
+    assert "Line 2, `return 1 / 0`: ZeroDivisionError" in verdict.message
 
 
 @pytest.mark.parametrize(

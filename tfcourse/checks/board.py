@@ -24,7 +24,10 @@ class Board:
             self.quizzes[item.lesson] = (right + done, total + 1)
 
     def __repr__(self) -> str:
-        return "\n".join(" · ".join(row) for row in self._rows())
+        return "\n".join(
+            f"{lesson} · {done} · {names} · questions {asked}"
+            for lesson, done, names, asked in self._rows()
+        )
 
     def _rows(self):
         signs = {"done": "✓", "tried": "✗", "open": "○"}
@@ -32,7 +35,7 @@ class Board:
             done = sum(state == "done" for _, state in parts)
             right, total = self.quizzes.get(lesson, (0, 0))
             names = ", ".join(f"{signs[state]} {title}" for title, state in parts)
-            yield lesson, f"{done}/{len(parts)}", names, f"questions {right}/{total}"
+            yield lesson, f"{done}/{len(parts)}", names, f"{right}/{total}"
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         rows = "".join(

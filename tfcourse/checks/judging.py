@@ -155,7 +155,7 @@ def _before_any_value(exercise, cases, outputs) -> Verdict | None:
         return Verdict(exercise, "to do", "to do", "To do: your code is still missing.")
     if error["type"] == "Crash":
         return Verdict(exercise, "wrong", "crashed", f"Your code {error['message']}.")
-    where = f"line {error['line']}, `{error['code']}`: " if error["code"] else ""
+    where = f"Line {error['line']}, `{error['code']}`: " if error["code"] else ""
     some = ""
     if len(raised) < len(cases) and output is not outputs[0]:
         worked = exercise.describe(cases[0])
