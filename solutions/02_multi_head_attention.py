@@ -120,9 +120,9 @@ print("head 0, viewed:", wrong[0, 0].tolist())
 # $$\mathrm{head}_i = \operatorname{attention}(xW^Q_i,\; xW^K_i,\; xW^V_i), \qquad
 #   \mathrm{out} = [\mathrm{head}_1, \dots, \mathrm{head}_h]\,W^O$$
 #
-# Here x is (tokens, d_model); W^Q_i, W^K_i, W^V_i are head i's own matrices (d_model, d_head); h
-# is the number of heads, `n_heads`; the brackets put the heads side by side; W^O is (d_model,
-# d_model).
+# Here x is (tokens, d_model); $W^Q_i$, $W^K_i$, $W^V_i$ are head i's own matrices (d_model,
+# d_head); h is the number of heads, `n_heads`; the brackets put the heads side by side; $W^O$ is
+# (d_model, d_model).
 #
 # Written like that it is a loop over heads. Nobody runs it so. **Predict**: three ways to compute
 # the same: head by head; all heads' matrices side by side, one product each for q, k and v; all
@@ -383,9 +383,9 @@ def grouped_query_attention(q, k, v, mask=None):
 grouped_query_attention = check(grouped_query_attention)
 
 # %% [markdown]
-# Sharing also shrinks the projections: with 8 of 32 heads, W^K and W^V have a quarter of their
-# columns. So much for *4d² whatever the number of heads*. It holds when every head has its own
-# keys and values.
+# Sharing also shrinks the projections: with 8 of 32 heads, $W^K$ and $W^V$ have a quarter of
+# their columns. So much for *4d² whatever the number of heads*. It holds when every head has its
+# own keys and values.
 
 # %% tags=["nbval-check-output"]
 multi, grouped = (

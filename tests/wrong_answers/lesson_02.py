@@ -298,6 +298,13 @@ class OtherNames(nn.Module):
 
 
 @wrong("MultiHeadAttention", "raised")
+class OneProjectionTooMany(Skeleton):
+    def __init__(self, d_model, n_heads):
+        super().__init__(d_model, n_heads)
+        self.extra = nn.Linear(d_model, d_model)
+
+
+@wrong("MultiHeadAttention", "raised")
 class BatchHardCoded(Skeleton):
     def heads(self, t):
         return t.view(2, 5, self.n_heads, -1).transpose(1, 2)
@@ -325,6 +332,13 @@ class AddsTheInput(Skeleton):
 class DropoutInEvaluation(Skeleton):
     def forward(self, x, mask=None):
         return F.dropout(super().forward(x, mask), 0.1)
+
+
+@right("MultiHeadAttention")
+class WithABuffer(Skeleton):
+    def __init__(self, d_model, n_heads):
+        super().__init__(d_model, n_heads)
+        self.register_buffer("scale", torch.tensor((d_model // n_heads) ** -0.5))
 
 
 @right("MultiHeadAttention")

@@ -56,7 +56,7 @@ def _run(answer, given: dict, kind: str) -> Output:
         call = answer
         if given["build"] is not None:
             call = answer(**given["build"])
-            call.load_state_dict(_fresh(given["weights"]))
+            _load(call, _fresh(given["weights"]))
             call.eval()
         value = call(*args, **kwargs)
         gradients = _gradients(value, leaves) if given["gradients"] else None
@@ -68,6 +68,17 @@ def _run(answer, given: dict, kind: str) -> Output:
         if isinstance(then, torch.Tensor) and not torch.equal(now.nan_to_num(), then.nan_to_num())
     )
     return Output(_plain(value), gradients, None, changed, kind)
+
+
+def _load(module, weights: dict) -> None:
+    """Give the learner's module our weights; buffers of its own are its own affair."""
+    found = module.load_state_dict(weights, strict=False)
+    own = dict(module.named_parameters())
+    if found.unexpected_keys or any(name in own for name in found.missing_keys):
+        raise ValueError(
+            f"the weights do not fit the class. It should have the parameters "
+            f"{', '.join(weights)}; yours has {', '.join(own) or 'none'}."
+        )
 
 
 def _fresh(value):
