@@ -68,6 +68,11 @@ def no_transpose(q, k):
     return q @ k / q.shape[-1] ** 0.5
 
 
+@wrong("attention_scores", "shape")
+def squeezed(q, k):
+    return (q @ k.mT / q.shape[-1] ** 0.5).squeeze()
+
+
 @wrong("attention_scores", "raised")
 def batch_hard_coded(q, k):
     return q.view(2, 3, 4, 7) @ k.mT / 7**0.5
@@ -378,6 +383,14 @@ def minus_a_billion(q, k, mask=None):
     if mask is not None:
         scores = scores.masked_fill(mask == 0, -1e9)
     return scores.softmax(-1)
+
+
+@wrong("attention_weights", "shape")
+def squeezes_the_batch(q, k, mask=None):
+    scores = scores_of(q, k).squeeze(0)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    return scores.softmax(-1).nan_to_num()
 
 
 @wrong("attention_weights", "raised")

@@ -13,6 +13,7 @@ from tfcourse.checks.quiz import Item, Option
 
 LESSON = "01_attention"
 SIZES = ((0, 2, 3, 4, 5, 7), (1, 3, 2, 6, 4, 5))  # seed, batch, heads, queries, keys, d_head
+SINGLE = (2, 1, 1, 1, 3, 4)  # one of everything: what a stray squeeze() would swallow
 
 
 def _q_k(seed, batch, heads, queries, keys, d_head):
@@ -23,7 +24,7 @@ def _q_k(seed, batch, heads, queries, keys, d_head):
 
 
 def _scores_cases() -> list[Case]:
-    return [Case(tuple(_q_k(*sizes)), gradients=True) for sizes in SIZES]
+    return [Case(tuple(_q_k(*sizes)), gradients=True) for sizes in (*SIZES, SINGLE)]
 
 
 def _dots(q, k):
@@ -238,7 +239,7 @@ def _future_changed(base, this, upto):
 
 def _weights_cases() -> list[Case]:
     cases = []
-    for sizes in SIZES:
+    for sizes in (*SIZES, SINGLE):
         q, k = _q_k(*sizes)
         cases.append(Case((q, k), gradients=True, note="no mask"))
     seed, batch, heads, _, keys, d = SIZES[0]
