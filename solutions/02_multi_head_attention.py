@@ -279,7 +279,7 @@ for name, module in {"default": trap, "batch_first=True": right}.items():
 # `qkv`.
 
 # %% tags=["nbval-check-output"]
-ours = attention.MultiHeadAttention.from_torch(right)
+ours = attention.from_torch(right)
 may_attend = attention.causal_mask(10)
 may_not = attention.convert_mask(may_attend, "may_attend", "may_not_attend")
 theirs, _ = right(x, x, x, attn_mask=may_not)

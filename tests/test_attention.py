@@ -81,7 +81,7 @@ def test_conventions_mean_what_pytorch_means():
     x, y = torch.randn(BATCH, QUERIES, D_MODEL), torch.randn(BATCH, KEYS, D_MODEL)
     may_not = attention.convert_mask(may, "may_attend", "may_not_attend")
     theirs = module(x, y, y, attn_mask=may_not)[0]
-    assert apart(MultiHeadAttention.from_torch(module)(x, y, mask=may), theirs) < 1e-6
+    assert apart(attention.from_torch(module)(x, y, mask=may), theirs) < 1e-6
 
 
 # --- the explicit form ----------------------------------------------------------------------

@@ -364,12 +364,12 @@ class MultiHeadAttention(nn.Module):
 
     def _project(self, x: Tensor, context: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """q from x, k and v from the context, split into heads."""
-        self._check_tokens("x", x)
+        _check_tokens("x", x, self)
         n_kv = self.n_kv_heads * self.d_head
         if context is None:
             q, k, v = self.qkv(x).split((self.d_model, n_kv, n_kv), dim=-1)
         else:
-            self._check_tokens("context", context)
+            _check_tokens("context", context, self)
             if context.shape[0] != x.shape[0]:
                 raise ValueError(
                     f"context must have the batch of x, {x.shape[0]}. Got {context.shape[0]}."
@@ -385,69 +385,8 @@ class MultiHeadAttention(nn.Module):
             split_heads(v, self.n_kv_heads),
         )
 
-    def _check_tokens(self, name: str, x) -> None:
-        _check_tensor(name, x, f"(batch, tokens, d_model={self.d_model})", axes=3)
-        if x.shape[-1] != self.d_model:
-            raise ValueError(
-                f"{name} must have d_model={self.d_model} as its last axis. Got {tuple(x.shape)}."
-            )
-        if x.dtype != self.qkv.weight.dtype and not torch.is_autocast_enabled(x.device.type):
-            raise TypeError(
-                f"{name} must be {self.qkv.weight.dtype} as the weights. Got {x.dtype}."
-            )
-
     def extra_repr(self) -> str:
         return f"d_model={self.d_model}, n_heads={self.n_heads}, n_kv_heads={self.n_kv_heads}"
-
-    @classmethod
-    def from_torch(cls, module: nn.MultiheadAttention) -> MultiHeadAttention:
-        """A copy of PyTorch's module with the same weights.
-
-        Raises:
-            TypeError: `module` is no `nn.MultiheadAttention`.
-            ValueError: it has options that this one has not (kdim, vdim, bias_kv, zero_attn).
-        """
-        if not isinstance(module, nn.MultiheadAttention):
-            raise TypeError(
-                f"module must be an nn.MultiheadAttention. Got {type(module).__name__}."
-            )
-        if module.in_proj_weight is None or module.bias_k is not None or module.add_zero_attn:
-            raise ValueError("module must not use kdim, vdim, add_bias_kv or add_zero_attn.")
-        bias = module.in_proj_bias is not None
-        ours = cls(module.embed_dim, module.num_heads, bias=bias, dropout=module.dropout)
-        ours.to(module.in_proj_weight).train(module.training)
-        with torch.no_grad():
-            ours.qkv.weight.copy_(module.in_proj_weight)
-            ours.out.weight.copy_(module.out_proj.weight)
-            if bias:
-                ours.qkv.bias.copy_(module.in_proj_bias)
-                ours.out.bias.copy_(module.out_proj.bias)
-        return ours
-
-    def to_torch(self) -> nn.MultiheadAttention:
-        """PyTorch's module (`batch_first=True`) with a copy of these weights.
-
-        Raises:
-            ValueError: there are fewer heads of keys and values, a rotary or a score bias.
-        """
-        if self.n_kv_heads != self.n_heads or self.rotary or self.score_bias:
-            raise ValueError(
-                "nn.MultiheadAttention has neither shared heads of keys and values nor rotary or "
-                f"score_bias. Got n_heads={self.n_heads}, n_kv_heads={self.n_kv_heads}, "
-                f"rotary={self.rotary!r}, score_bias={self.score_bias!r}."
-            )
-        bias = self.qkv.bias is not None
-        theirs = nn.MultiheadAttention(
-            self.d_model, self.n_heads, dropout=self.dropout, bias=bias, batch_first=True
-        )
-        theirs.to(self.qkv.weight).train(self.training)
-        with torch.no_grad():
-            theirs.in_proj_weight.copy_(self.qkv.weight)
-            theirs.out_proj.weight.copy_(self.out.weight)
-            if bias:
-                theirs.in_proj_bias.copy_(self.qkv.bias)
-                theirs.out_proj.bias.copy_(self.out.bias)
-        return theirs
 
 
 def _joined(mask, causal: bool, q: Tensor, k: Tensor) -> Tensor | None:
@@ -493,6 +432,62 @@ def _fused(q, k, v, mask, causal, bias, dropout):
     return (out if empty is None else out.masked_fill(empty, 0.0)), None
 
 
+# --- to and from PyTorch's module ------------------------------------------------------------
+
+
+def from_torch(module: nn.MultiheadAttention) -> MultiHeadAttention:
+    """Our module with a copy of the weights of PyTorch's.
+
+    Raises:
+        TypeError: `module` is no `nn.MultiheadAttention`.
+        ValueError: it has options that ours has not (kdim, vdim, bias_kv, zero_attn).
+    """
+    if not isinstance(module, nn.MultiheadAttention):
+        raise TypeError(f"module must be an nn.MultiheadAttention. Got {type(module).__name__}.")
+    if module.in_proj_weight is None or module.bias_k is not None or module.add_zero_attn:
+        raise ValueError("module must not use kdim, vdim, add_bias_kv or add_zero_attn.")
+    bias = module.in_proj_bias is not None
+    ours = MultiHeadAttention(module.embed_dim, module.num_heads, bias=bias, dropout=module.dropout)
+    ours.to(module.in_proj_weight).train(module.training)
+    with torch.no_grad():
+        ours.qkv.weight.copy_(module.in_proj_weight)
+        ours.out.weight.copy_(module.out_proj.weight)
+        if bias:
+            ours.qkv.bias.copy_(module.in_proj_bias)
+            ours.out.bias.copy_(module.out_proj.bias)
+    return ours
+
+
+def to_torch(module: MultiHeadAttention) -> nn.MultiheadAttention:
+    """PyTorch's module (`batch_first=True`) with a copy of the weights of ours.
+
+    Raises:
+        TypeError: `module` is no `MultiHeadAttention`.
+        ValueError: there are fewer heads of keys and values, a rotary or a score bias.
+    """
+    if not isinstance(module, MultiHeadAttention):
+        raise TypeError(f"module must be a MultiHeadAttention. Got {type(module).__name__}.")
+    extras = (module.rotary, module.score_bias)
+    if module.n_kv_heads != module.n_heads or any(e is not None for e in extras):
+        raise ValueError(
+            "nn.MultiheadAttention has neither shared heads of keys and values nor rotary or "
+            f"score_bias. Got n_heads={module.n_heads}, n_kv_heads={module.n_kv_heads}, "
+            f"rotary={module.rotary!r}, score_bias={module.score_bias!r}."
+        )
+    bias = module.qkv.bias is not None
+    theirs = nn.MultiheadAttention(
+        module.d_model, module.n_heads, dropout=module.dropout, bias=bias, batch_first=True
+    )
+    theirs.to(module.qkv.weight).train(module.training)
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(module.qkv.weight)
+        theirs.out_proj.weight.copy_(module.out.weight)
+        if bias:
+            theirs.in_proj_bias.copy_(module.qkv.bias)
+            theirs.out_proj.bias.copy_(module.out.bias)
+    return theirs
+
+
 # --- what was given, what was expected -------------------------------------------------------
 
 
@@ -522,6 +517,17 @@ def _check_tensor(name: str, value, shape: str, axes: int | None = None) -> None
         raise TypeError(f"{name} must be a tensor {shape}. Got {type(value).__name__}.")
     if axes is not None and value.dim() != axes:
         raise ValueError(f"{name} must have {axes} axes, {shape}. Got {tuple(value.shape)}.")
+
+
+def _check_tokens(name: str, x, module: MultiHeadAttention) -> None:
+    d_model, dtype = module.d_model, module.qkv.weight.dtype
+    _check_tensor(name, x, f"(batch, tokens, d_model={d_model})", axes=3)
+    if x.shape[-1] != d_model:
+        raise ValueError(
+            f"{name} must have d_model={d_model} as its last axis. Got {tuple(x.shape)}."
+        )
+    if x.dtype != dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(f"{name} must be {dtype} as the weights. Got {x.dtype}.")
 
 
 def _check_qkv(q, k, v=None) -> None:

@@ -4,7 +4,14 @@ import pytest
 import torch
 from torch import nn
 
-from tfcourse.attention import KVCache, MultiHeadAttention, causal_mask, padding_mask
+from tfcourse.attention import (
+    KVCache,
+    MultiHeadAttention,
+    causal_mask,
+    from_torch,
+    padding_mask,
+    to_torch,
+)
 
 BATCH, TOKENS, D_MODEL, HEADS = 2, 5, 24, 4
 
@@ -37,7 +44,7 @@ def test_pytorchs_module(x, bias, kind):
     if bias:
         nn.init.normal_(theirs.in_proj_bias)
         nn.init.normal_(theirs.out_proj.bias)
-    ours = MultiHeadAttention.from_torch(theirs)
+    ours = from_torch(theirs)
     pairs = [(ours.qkv.weight, theirs.in_proj_weight), (ours.out.weight, theirs.out_proj.weight)]
     if bias:
         pairs += [(ours.qkv.bias, theirs.in_proj_bias), (ours.out.bias, theirs.out_proj.bias)]
@@ -59,7 +66,7 @@ def test_pytorchs_module(x, bias, kind):
 
 def test_there_and_back():
     ours = MultiHeadAttention(D_MODEL, HEADS, dropout=0.1).eval()
-    again = MultiHeadAttention.from_torch(ours.to_torch())
+    again = from_torch(to_torch(ours))
     assert not again.training
     assert again.dropout == 0.1
     for name, value in ours.state_dict().items():

@@ -74,7 +74,7 @@ def a_column(q, keys):
 
 @wrong("similarities", "type")
 def a_list_of_numbers(q, keys):
-    return [float(q @ key) for key in keys]
+    return [(q @ key).item() for key in keys]
 
 
 @wrong("similarities", "type")
