@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from tfcourse import attention, device
+from tfcourse import attention, device, feed_forward, norms, positions
 from tfcourse.attention import KVCache, MultiHeadAttention
+from tfcourse.feed_forward import FeedForward
 
 SIZES = st.integers(0, 4)
 DTYPES = st.sampled_from(
@@ -65,6 +66,16 @@ PUBLIC = [
     attention.from_torch,
     attention.to_torch,
     MultiHeadAttention,
+    positions.sinusoidal_encoding,
+    positions.alibi_slopes,
+    positions.convert_rotary,
+    positions.LearnedPositions,
+    positions.Rotary,
+    positions.ALiBi,
+    norms.LayerNorm,
+    norms.RMSNorm,
+    FeedForward,
+    *feed_forward.ACTIVATIONS.values(),
     device.describe_device,
     device.measure_seconds,
     device.measure_peak_memory,
@@ -72,7 +83,7 @@ PUBLIC = [
 
 
 def test_no_public_function_is_left_out():
-    for module in (attention, device):
+    for module in (attention, device, feed_forward, norms, positions):
         public = [
             f
             for name, f in vars(module).items()

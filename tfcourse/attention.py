@@ -19,6 +19,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from tfcourse.arguments import check_count, check_flag, check_number, check_tensor
+
 CONVENTIONS = ("may_attend", "may_not_attend", "additive", "zero_is_masked")
 
 
@@ -46,8 +48,8 @@ def causal_mask(
         ValueError: a count is below 1, or there are fewer keys than queries.
     """
     keys = queries if keys is None else keys
-    _check_count("queries", queries)
-    _check_count("keys", keys)
+    check_count("queries", queries)
+    check_count("keys", keys)
     if keys < queries:
         raise ValueError(
             f"keys must be at least queries={queries}, since every query is itself a key. "
@@ -71,8 +73,8 @@ def padding_mask(lengths: Int[Tensor, " batch"], tokens: int) -> Bool[Tensor, "b
         TypeError: `lengths` is no tensor of integers, or `tokens` no int.
         ValueError: `lengths` has not one axis, or a length does not fit.
     """
-    _check_count("tokens", tokens)
-    _check_tensor("lengths", lengths, "(batch,)", axes=1)
+    check_count("tokens", tokens)
+    check_tensor("lengths", lengths, "(batch,)", axes=1)
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
         raise TypeError(f"lengths must hold integers. Got {lengths.dtype}.")
     if lengths.numel() and not 0 <= int(lengths.min()) <= int(lengths.max()) <= tokens:
@@ -118,9 +120,9 @@ def convert_mask(mask: Tensor, source: str, target: str) -> Tensor:
     return torch.zeros(may_attend.shape, device=mask.device).masked_fill(~may_attend, -math.inf)
 
 
-def _read_mask(mask: Tensor, source: str) -> Bool[Tensor, ...]:
+def _read_mask(mask: Tensor, source: str) -> Bool[Tensor, "..."]:
     """A mask of any convention as True = may attend."""
-    _check_tensor("mask", mask, "a mask")
+    check_tensor("mask", mask, "a mask")
     if source in ("may_attend", "may_not_attend"):
         if mask.dtype != torch.bool:
             raise TypeError(f"mask in the convention {source} must be boolean. Got {mask.dtype}.")
@@ -159,8 +161,8 @@ def attention_scores(
 def attention_weights(
     q: Float[Tensor, "*batch queries d_head"],
     k: Float[Tensor, "*batch keys d_head"],
-    mask: Bool[Tensor, ...] | None = None,
-    bias: Float[Tensor, ...] | None = None,
+    mask: Bool[Tensor, "..."] | None = None,
+    bias: Float[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "*batch queries keys"]:
     """softmax(q k^T / sqrt(d_head) + bias) over the keys that the mask allows.
 
@@ -192,8 +194,8 @@ def scaled_dot_product_attention(
     q: Float[Tensor, "*batch queries d_head"],
     k: Float[Tensor, "*batch keys d_head"],
     v: Float[Tensor, "*batch keys d_value"],
-    mask: Bool[Tensor, ...] | None = None,
-    bias: Float[Tensor, ...] | None = None,
+    mask: Bool[Tensor, "..."] | None = None,
+    bias: Float[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "*batch queries d_value"]:
     """softmax(q k^T / sqrt(d_head)) v, the explicit form: for each query a mixture of the values.
 
@@ -216,8 +218,8 @@ def split_heads(
         TypeError: x is no tensor or n_heads no int.
         ValueError: x has not three axes, or n_heads does not divide d_model.
     """
-    _check_tensor("x", x, "(batch, tokens, d_model)", axes=3)
-    _check_count("n_heads", n_heads)
+    check_tensor("x", x, "(batch, tokens, d_model)", axes=3)
+    check_count("n_heads", n_heads)
     if x.shape[-1] % n_heads:
         raise ValueError(f"n_heads must divide d_model={x.shape[-1]}. Got {n_heads}.")
     x = x.unflatten(-1, (n_heads, x.shape[-1] // n_heads))  # (batch, tokens, heads, d_head)
@@ -233,7 +235,7 @@ def merge_heads(
         TypeError: x is no tensor.
         ValueError: x has not four axes.
     """
-    _check_tensor("x", x, "(batch, heads, tokens, d_head)", axes=4)
+    check_tensor("x", x, "(batch, heads, tokens, d_head)", axes=4)
     return x.transpose(1, 2).flatten(-2)  # (batch, tokens, heads * d_head)
 
 
@@ -255,8 +257,8 @@ class KVCache:
             ValueError: their shapes fit neither each other nor what is held.
         """
         shape = "(batch, n_kv_heads, tokens, d_head)"
-        _check_tensor("k", k, shape, axes=4)
-        _check_tensor("v", v, shape, axes=4)
+        check_tensor("k", k, shape, axes=4)
+        check_tensor("v", v, shape, axes=4)
         if k.shape[:3] != v.shape[:3]:
             raise ValueError(f"v must fit k {tuple(k.shape)}. Got {tuple(v.shape)}.")
         if self.k is not None:
@@ -316,6 +318,7 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
         _check_heads(d_model, n_heads, n_kv_heads, dropout)
+        check_flag("bias", bias)
         self.d_model, self.n_heads, self.n_kv_heads = d_model, n_heads, n_kv_heads
         self.d_head = d_model // n_heads
         self.dropout, self.rotary, self.score_bias = float(dropout), rotary, score_bias
@@ -327,7 +330,7 @@ class MultiHeadAttention(nn.Module):
         x: Float[Tensor, "batch queries d_model"],
         context: Float[Tensor, "batch keys d_model"] | None = None,
         *,
-        mask: Bool[Tensor, ...] | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
         causal: bool = False,
         cache: KVCache | None = None,
         return_weights: bool = False,
@@ -491,37 +494,20 @@ def to_torch(module: MultiHeadAttention) -> nn.MultiheadAttention:
 # --- what was given, what was expected -------------------------------------------------------
 
 
-def _check_count(name: str, value) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} must be an int. Got {value!r}.")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1. Got {value}.")
-
-
 def _check_heads(d_model, n_heads, n_kv_heads, dropout) -> None:
     sizes = {"d_model": d_model, "n_heads": n_heads, "n_kv_heads": n_kv_heads}
     for name, value in sizes.items():
-        _check_count(name, value)
+        check_count(name, value)
     if d_model % n_heads:
         raise ValueError(f"n_heads must divide d_model={d_model}. Got {n_heads}.")
     if n_heads % n_kv_heads:
         raise ValueError(f"n_kv_heads must divide n_heads={n_heads}. Got {n_kv_heads}.")
-    if not isinstance(dropout, (int, float)) or isinstance(dropout, bool):
-        raise TypeError(f"dropout must be a number. Got {dropout!r}.")
-    if not 0 <= dropout < 1:
-        raise ValueError(f"dropout must be at least 0 and below 1. Got {dropout}.")
-
-
-def _check_tensor(name: str, value, shape: str, axes: int | None = None) -> None:
-    if not isinstance(value, Tensor):
-        raise TypeError(f"{name} must be a tensor {shape}. Got {type(value).__name__}.")
-    if axes is not None and value.dim() != axes:
-        raise ValueError(f"{name} must have {axes} axes, {shape}. Got {tuple(value.shape)}.")
+    check_number("dropout", dropout, 0, 1)
 
 
 def _check_tokens(name: str, x, module: MultiHeadAttention) -> None:
     d_model, dtype = module.d_model, module.qkv.weight.dtype
-    _check_tensor(name, x, f"(batch, tokens, d_model={d_model})", axes=3)
+    check_tensor(name, x, f"(batch, tokens, d_model={d_model})", axes=3)
     if x.shape[-1] != d_model:
         raise ValueError(
             f"{name} must have d_model={d_model} as its last axis. Got {tuple(x.shape)}."
@@ -533,7 +519,7 @@ def _check_tokens(name: str, x, module: MultiHeadAttention) -> None:
 def _check_qkv(q, k, v=None) -> None:
     given = {"q": q, "k": k} | ({} if v is None else {"v": v})
     for name, tensor in given.items():
-        _check_tensor(name, tensor, "(..., tokens, d_head)")
+        check_tensor(name, tensor, "(..., tokens, d_head)")
         if not tensor.is_floating_point():
             raise TypeError(f"{name} must hold floats. Got {tensor.dtype}.")
         if tensor.dtype != q.dtype:
