@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from tfcourse import attention, device, feed_forward, norms, positions
+from tfcourse import attention, blocks, device, feed_forward, norms, positions
 from tfcourse.attention import KVCache, MultiHeadAttention
 from tfcourse.feed_forward import FeedForward
 
@@ -75,6 +75,8 @@ PUBLIC = [
     norms.LayerNorm,
     norms.RMSNorm,
     FeedForward,
+    blocks.Block,
+    blocks.initialise,
     *feed_forward.ACTIVATIONS.values(),
     device.describe_device,
     device.measure_seconds,
@@ -83,7 +85,7 @@ PUBLIC = [
 
 
 def test_no_public_function_is_left_out():
-    for module in (attention, device, feed_forward, norms, positions):
+    for module in (attention, blocks, device, feed_forward, norms, positions):
         public = [
             f
             for name, f in vars(module).items()

@@ -89,7 +89,7 @@ class Block(nn.Module):
             causal, cache: as `MultiHeadAttention` has them.
 
         Raises:
-            TypeError, ValueError: an argument does not fit; a context without `cross`, or none with.
+            TypeError, ValueError: an argument does not fit, or a context does not go with `cross`.
         """
         cross = self.cross_attention is not None
         if cross != (context is not None):
