@@ -286,3 +286,66 @@ def test_512_tokens(show):
     settled(page)
     assert exact(page).startswith("t2 → t511")
     assert number(exact(page)) == pytest.approx(weights[0, 2, 511], rel=6e-3, abs=1e-9)
+
+
+def test_a_thin_line_is_not_lost_where_pixels_are_fewer_than_cells(show):
+    """A perfect previous-token head of 512 tokens shows in its thumbnail and on the map."""
+    previous = np.eye(512, k=-1)
+    previous[0, 0] = 1
+    view = AttentionMap(np.stack([previous, np.eye(512)]), [f"t{i}" for i in range(512)])
+    page = show(view, host="module")
+    page.wait_for_timeout(300)  # thumbnails are drawn after the map, one in a turn
+    bright = page.evaluate(
+        """() => [...document.querySelector('#here').shadowRoot.querySelectorAll('.head canvas, .map canvas')].map((canvas) => {
+          const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+          let count = 0;
+          for (let i = 0; i < data.length; i += 4) if (data[i] > 230 && data[i + 1] > 210 && data[i + 2] < 90) count++;
+          return [count, canvas.height];
+        })"""
+    )
+    (on_map, height), (previous_thumb, side), (own_thumb, _) = bright
+    assert side == 64
+    assert previous_thumb >= 64
+    assert own_thumb >= 64
+    assert on_map > 0.6 * height
+
+
+def test_arcs_by_keyboard(show, heads):
+    page = show(heads)
+    page.get_by_label("as", exact=True).select_option("arcs")
+    page.locator(".arcs").focus()
+    keys(page, "ArrowDown", "ArrowRight", "Enter")
+    expect(page.locator(".exact")).to_contain_text("held · sat → cat")
+    expect(page.get_by_text("save as PNG")).to_be_disabled()
+
+
+def test_differences_of_all_heads_stand_on_one_scale(show):
+    one, other = np.full((2, 2), 0.5), np.eye(2)
+    view = AttentionMap(np.stack([one, one]), ["a", "b"], compare=np.stack([other, one * 0.98]))
+    page = show(view)
+    scales = []
+    for head in (0, 1):
+        page.locator(".head").nth(head).click()
+        settled(page)
+        scales.append(page.locator(".scale").inner_text())
+    assert scales[0] == scales[1]
+    assert "0.500" in scales[0]
+
+
+def test_python_learns_what_is_held(show, weights):
+    page = show(AttentionMap(weights, WORDS), host="module")
+    page.locator(".head").nth(1).click()
+    page.locator(".map").focus()
+    keys(page, "ArrowDown", "Enter")
+    chosen = page.evaluate("window.saved.chosen")
+    assert chosen == {"layer": 0, "head": 1, "query": 2, "key": 0, "held": True}
+
+
+def test_a_view_that_comes_onto_the_page_late_knows_the_theme(open_page, heads):
+    page = open_page(page_of([heads], dark=True), dark=True)
+    page.locator(".view").wait_for()
+    page.evaluate(
+        """() => { const el = document.querySelector('.tfcourse-view'), parent = el.parentNode;
+          el.remove(); setTimeout(() => parent.append(el), 400); }"""
+    )
+    page.locator(".view.dark").wait_for()

@@ -14,7 +14,10 @@ const CSS = `
 .exact { margin: 0 0 8px; }
 .bars { display: grid; grid-template-columns: fit-content(7em) minmax(40px, 1fr) max-content; gap: 3px 8px; align-items: center; }
 .bars .token { overflow: hidden; text-overflow: ellipsis; text-align: end; }
-.bars b { height: 12px; border-radius: 2px; min-width: 1px; }
+.bars b { height: 12px; border-radius: 2px; min-width: 1px; background: var(--accent); }
+.bars .more { background: var(--warm); }
+.bars .less { background: #0072b2; }
+.dark .bars .less { background: #3d9fd6; }
 .bars .here { font-weight: 700; color: var(--accent); }
 .heads { display: flex; flex-wrap: wrap; gap: 8px; margin-top: 12px; }
 .head { padding: 5px; display: grid; gap: 3px; justify-items: start; line-height: 1.25; font-size: 11px; min-width: 76px; }
@@ -32,6 +35,7 @@ const CSS = `
 const MODES = { weights: "weights", scores: "scores", mask: "mask", effect: "effect (weight × value)", difference: "difference" };
 const LARGEST = 40; // tokens that still fit an arc diagram
 const BARS = 9;
+const THUMB = 64; // pixels of a thumbnail
 
 // 65536 pixels: what every half float looks like on a scale from low to high.
 function halfTable({ scale }, name, low, high) {
@@ -71,44 +75,66 @@ export default {
       return block.kind === "half" ? HALF[bits] * block.scale : bits;
     };
     const isMasked = (q, k) => data.mask && !data.mask.array[start() + q * keys + k];
+    // One scale for the differences of all heads: they are there to be compared.
+    const reach = Math.max(...(state.ranges.difference ?? []).flat(2).map(Math.abs), 0) || 1;
     const scaleName = () => (mode === "difference" ? DIVERGING : VIRIDIS);
     function range(of = head) {
       if (mode === "mask") return [0, 1];
+      if (mode === "difference") return [-reach, reach];
       const [low, high] = state.ranges[mode][layer][of];
-      if (mode === "difference") { const reach = Math.max(-low, high) || 1; return [-reach, reach]; }
       return mode === "scores" ? [low, high === low ? low + 1 : high] : [Math.min(0, low), high || 1];
     }
 
     // ---- the matrix as an image, one pixel a cell ----
     const image = document.createElement("canvas");
-    image.width = keys; image.height = queries;
-    function paint(canvas, of) {
+    function paint(canvas, of, rows, columns) {
+      [canvas.width, canvas.height] = [columns, rows];
       const context = canvas.getContext("2d");
-      const pixels = context.createImageData(keys, queries);
+      const pixels = context.createImageData(columns, rows);
       const out = new Uint32Array(pixels.data.buffer);
-      const from = (layer * heads + of) * size;
+      const block = data[mode === "mask" ? "weights" : mode];
+      const { bits, allowed } = cells(block, (layer * heads + of) * size, rows, columns);
       const grey = pixel(MASKED);
       if (mode === "mask") {
         const yes = colorTable(VIRIDIS)[700];
-        for (let i = 0; i < size; i++) out[i] = data.mask.array[from + i] ? yes : grey;
+        for (let i = 0; i < out.length; i++) out[i] = allowed[i] ? yes : grey;
       } else {
-        const block = data[mode], table = halfTable(block, scaleName(), ...range(of));
-        for (let i = 0; i < size; i++) out[i] = table[block.array[from + i]];
-        if (mode === "scores") { // −∞ has no colour
-          for (let i = 0; i < size; i++) if ((block.array[from + i] & 0x7fff) === 0x7c00) out[i] = grey;
-        }
-        if (data.mask) for (let i = 0; i < size; i++) if (!data.mask.array[from + i]) out[i] = grey;
+        const table = halfTable(block, scaleName(), ...range(of));
+        table[0xfc00] = grey; // −∞ has no colour
+        for (let i = 0; i < out.length; i++) out[i] = allowed && !allowed[i] ? grey : table[bits[i]];
       }
       context.putImageData(pixels, 0, 0);
+    }
+
+    // A head's half floats and mask. Where there are fewer pixels than cells, each shows the greatest
+    // magnitude under it: a thin line of attention must not fall between them. Half floats compare by
+    // their bits.
+    function cells({ array }, from, rows, columns) {
+      const mask = data.mask?.array;
+      if (rows === queries && columns === keys) {
+        return { bits: array.subarray(from, from + size), allowed: mask?.subarray(from, from + size) };
+      }
+      const bits = new Uint16Array(rows * columns).fill(0xfc00);
+      const allowed = mask && new Uint8Array(rows * columns);
+      for (let q = 0, i = from; q < queries; q++) {
+        const row = Math.floor(q * rows / queries) * columns;
+        for (let k = 0; k < keys; k++, i++) {
+          const to = row + Math.floor(k * columns / keys);
+          if (allowed) allowed[to] |= mask[i];
+          const held = bits[to] === 0xfc00 ? -1 : bits[to] & 0x7fff;
+          if (array[i] !== 0xfc00 && (array[i] & 0x7fff) > held) bits[to] = array[i];
+        }
+      }
+      return { bits, allowed };
     }
 
     // ---- parts of the page ----
     const canvas = element("canvas");
     const [rowLine, columnLine, cellBox, greatest] = ["line", "line", "cell", "greatest"].map((c) => element("i", { className: c }));
-    const map = element("div", { className: "map", tabIndex: 0, role: "application", "aria-roledescription": "attention map",
-      "aria-label": `${queries} queries down, ${keys} keys across. Arrows move, Enter locks, page up and down change the head.` },
-      canvas, rowLine, columnLine, cellBox, greatest);
-    const arcs = element("div", { className: "arcs", hidden: true });
+    const stop = { tabIndex: 0, role: "application", "aria-roledescription": "attention map",
+      "aria-label": `${queries} queries down, ${keys} keys across. Arrows move, Enter locks, page up and down change the head.` };
+    const map = element("div", { className: "map", ...stop }, canvas, rowLine, columnLine, cellBox, greatest);
+    const arcs = element("div", { className: "arcs", hidden: true, ...stop });
     const scaleBar = element("div", { className: "scale" });
     const says = element("p", { className: "says" }), exact = element("p", { className: "exact faint number" });
     const bars = element("div", { className: "bars" });
@@ -126,7 +152,8 @@ export default {
     }
     const sorts = [["", "as they are"], ...Object.keys(state.statistics).map((name) => [name, name])];
     if (heads > 1) controls.append(select("sort heads by", sorts, "", (to) => { order = to; sortHeads(); }));
-    controls.append(button("save as PNG", save));
+    const saver = button("save as PNG", save);
+    controls.append(saver);
     root.append(element("p", { className: "title" }, state.title), controls,
       element("div", { className: "body" }, element("div", {}, map, arcs, scaleBar), readout), strip);
 
@@ -186,8 +213,9 @@ export default {
     }
 
     function drawMap() {
-      paint(image, head);
       place = layout();
+      const ratio = window.devicePixelRatio || 1;
+      paint(image, head, Math.min(queries, Math.ceil(place.h * ratio)), Math.min(keys, Math.ceil(place.w * ratio)));
       drawOn(fitCanvas(canvas, place.width, place.height), colors());
       const [low, high] = range();
       const stops = scaleName().split(" ").map((stop) => `#${stop}`).join(", ");
@@ -234,7 +262,7 @@ export default {
       const list = best.some(([, j]) => j === k) || !Number.isFinite(own) ? best : [...best.slice(0, BARS - 1), [own, k]];
       bars.replaceChildren(...list.flatMap(([x, j]) => [
         element("span", { className: j === k ? "token here" : "token", title: state.keys[j] }, kWords[j]),
-        element("b", { style: { width: `${100 * Math.abs(x) / top}%`, background: css(colorAt(mode === "difference" ? DIVERGING : CIVIDIS, mode === "difference" ? (x > 0 ? 0.85 : 0.12) : 0.25)) } }),
+        element("b", { className: mode !== "difference" ? "" : x > 0 ? "more" : "less", style: { width: `${100 * Math.abs(x) / top}%` } }),
         element("span", { className: "number" }, digits(x))]));
       if (shown) say(spoken(best, share), 250);
     }
@@ -265,7 +293,7 @@ export default {
       const words = (names, x, anchor, side) => names.map((name, i) => {
         const text = svg("text", { x, y: y(i) + 4, "text-anchor": anchor, class: shown && side === 0 && i !== at[0] ? "dim" : "" }, name.slice(0, 14));
         if (side === 0) text.addEventListener("pointerenter", () => { if (!locked) visit(i, at[1]); });
-        if (side === 0) text.addEventListener("click", () => { locked = !locked; visit(i, at[1]); });
+        if (side === 0) text.addEventListener("click", () => hold(!locked, i, at[1]));
         return text;
       });
       arcs.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": state.alt },
@@ -274,7 +302,7 @@ export default {
 
     // ---- heads ----
     const thumbs = Array.from({ length: heads > 1 ? heads : 0 }, (_, h) => {
-      const picture = element("canvas", { width: keys, height: queries });
+      const picture = element("canvas");
       const said = element("span", { className: "faint" });
       return element("button", { type: "button", className: "head", onClick: () => { head = h; refresh(false); } }, picture, element("span", {}, state.names[h]), said);
     });
@@ -296,7 +324,7 @@ export default {
       const mine = ++round;
       const next = (h) => {
         if (mine !== round || h >= thumbs.length) return;
-        paint(thumbs[h].querySelector("canvas"), h);
+        paint(thumbs[h].querySelector("canvas"), h, Math.min(queries, THUMB), Math.min(keys, THUMB));
         setTimeout(() => next(h + 1));
       };
       requestAnimationFrame(() => setTimeout(() => next(0)));
@@ -304,6 +332,12 @@ export default {
 
     // ---- moving about ----
     function visit(q, k) { at = [q, k]; shown = true; update(); }
+    function hold(held, q, k) {
+      locked = held;
+      visit(q, k);
+      model.set("chosen", { layer, head, query: q, key: k, held });
+      model.save_changes();
+    }
     const update = oncePerFrame(() => { mark(); drawRow(); if (kind === "arcs") drawArcs(); });
     function cellAt(event) {
       const bounds = canvas.getBoundingClientRect();
@@ -318,10 +352,9 @@ export default {
     canvas.addEventListener("click", (event) => {
       const to = cellAt(event);
       if (!to) return;
-      locked = !(locked && to[0] === at[0]);
-      visit(...to);
+      hold(!(locked && to[0] === at[0]), ...to);
     });
-    map.addEventListener("keydown", (event) => {
+    for (const part of [map, arcs]) part.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       const [q, k] = at;
       const near = (x, most) => Math.min(most - 1, Math.max(0, x));
@@ -331,7 +364,7 @@ export default {
         ArrowLeft: () => visit(q, near(k - 1, keys)), ArrowRight: () => visit(q, near(k + 1, keys)),
         Home: () => visit(q, 0), End: () => visit(q, keys - 1),
         PageUp: () => turn(-1), PageDown: () => turn(1), "[": () => turn(-1), "]": () => turn(1),
-        Enter: () => { locked = !locked; visit(q, k); }, " ": () => { locked = !locked; visit(q, k); },
+        Enter: () => hold(!locked, q, k), " ": () => hold(!locked, q, k),
         Escape: () => { locked = false; shown = false; update(); },
       }[event.key];
       if (!act || event.shiftKey) return;
@@ -356,6 +389,7 @@ export default {
     function refresh(all = true) {
       map.hidden = kind !== "map";
       arcs.hidden = kind !== "arcs";
+      saver.disabled = kind !== "map"; // there is no canvas of the arcs
       drawMap();
       sortHeads();
       drawRow();

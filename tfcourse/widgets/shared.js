@@ -211,7 +211,7 @@ function frame(el, { css = "", label }) {
     return { ...found, dark: isDark(style.backgroundColor) };
   };
   const settle = () => root.classList.toggle("dark", isDark(getComputedStyle(root).backgroundColor));
-  requestAnimationFrame(settle); // the first moment at which it may be on the page
+  new ResizeObserver(settle).observe(root); // tells when it comes onto the page, too
   const onTheme = (draw) => watchTheme(root, () => { settle(); draw(); });
   return { root, say, colors, onTheme };
 }
