@@ -16,7 +16,9 @@ def test_the_override(monkeypatch):
     with pytest.raises(ValueError, match="must be one of cuda, mps, cpu. Got 'abacus'"):
         device.pick_device()
     monkeypatch.setenv("TFCOURSE_DEVICE", "cuda:77")
-    with pytest.raises(ValueError, match=r"cuda:77 is not here. This machine has: .*cpu"):
+    with pytest.raises(
+        ValueError, match=r"device of this machine, which has: .*cpu. Got 'cuda:77'"
+    ):
         device.pick_device()
 
 
@@ -34,6 +36,11 @@ def test_description(monkeypatch):
     assert device.describe_device().startswith("cpu (")
     with pytest.raises(TypeError, match="device must be"):
         device.describe_device(3)
+    with pytest.raises(ValueError, match="device must be one of cuda, mps, cpu. Got 'x'"):
+        device.describe_device("x")
+    with pytest.raises(ValueError, match="device must be a device of this machine"):
+        device.describe_device("cuda:77")
+    assert device.describe_device("cpu") == device.describe_device(torch.device("cpu"))
 
 
 @pytest.mark.parametrize(

@@ -24,15 +24,22 @@ def pick_device() -> torch.device:
     wanted = os.environ.get("TFCOURSE_DEVICE", "").strip()
     if not wanted:
         return torch.device(next(kind for kind in KINDS if _count(kind)))
+    return _present("TFCOURSE_DEVICE", wanted)
+
+
+def _present(name: str, wanted: torch.device | str) -> torch.device:
+    """The device that `wanted` names, if it is one and is here."""
     try:
         device = torch.device(wanted)
     except RuntimeError:
         device = None
     if device is None or device.type not in KINDS:
-        raise ValueError(f"TFCOURSE_DEVICE must be one of {', '.join(KINDS)}. Got {wanted!r}.")
+        raise ValueError(f"{name} must be one of {', '.join(KINDS)}. Got {str(wanted)!r}.")
     if (device.index or 0) >= _count(device.type):
         here = ", ".join(kind for kind in KINDS if _count(kind))
-        raise ValueError(f"TFCOURSE_DEVICE={wanted} is not here. This machine has: {here}.")
+        raise ValueError(
+            f"{name} must be a device of this machine, which has: {here}. Got {str(wanted)!r}."
+        )
     return device
 
 
@@ -45,9 +52,16 @@ def _count(kind: str) -> int:
     return 1
 
 
-def describe_device(device: torch.device | None = None) -> str:
-    """One line on the device: its name, and threads or memory."""
-    device = _as_device(device)
+def describe_device(device: torch.device | str | None = None) -> str:
+    """One line on the device: its name, and threads or memory.
+
+    Raises:
+        TypeError: `device` is neither a device nor a name.
+        ValueError: there is no such device here.
+    """
+    if device is not None and not isinstance(device, (torch.device, str)):
+        raise TypeError(f"device must be a torch.device or its name. Got {device!r}.")
+    device = pick_device() if device is None else _present("device", device)
     if device.type == "cuda":
         gib = torch.cuda.get_device_properties(device).total_memory / 2**30
         return f"{device} ({torch.cuda.get_device_name(device)}, {gib:.0f} GiB)"
@@ -170,14 +184,3 @@ def _wait() -> None:
 def _check_work(work) -> None:
     if not callable(work):
         raise TypeError(f"work must be a function without arguments. Got {type(work).__name__}.")
-
-
-def _as_device(device) -> torch.device:
-    if device is None:
-        return pick_device()
-    if not isinstance(device, (torch.device, str)):
-        raise TypeError(f"device must be a torch.device or its name. Got {device!r}.")
-    try:
-        return torch.device(device)
-    except RuntimeError:
-        raise ValueError(f"device must be one of {', '.join(KINDS)}. Got {device!r}.") from None
