@@ -52,8 +52,9 @@ AttentionMap(torch.eye(5) * 0.6 + 0.08, words, title="Does a widget show?")
 # large numbers meet large numbers of the same sign, negative when they point opposite ways, zero
 # when they have nothing to do with each other.
 #
-# Three animals, four features: *barks, purrs, has fur, lays eggs*. **Predict** before you run:
-# which is most like the dog, and which number comes out?
+# Four animals, four features, *barks, purrs, has fur, lays eggs*: a dog (1, 0, 1, 0), a cat (0,
+# 1, 1, 0), a hen (0, 0, 0, 1), and a puppy with much fur (0.5, 0, 2, 0). **Predict** before you
+# run: whose dot product with the dog is the largest, the dog's own included?
 
 # %%
 quiz("00-dog")
@@ -61,7 +62,7 @@ quiz("00-dog")
 # %% tags=["nbval-check-output"]
 dog, cat, hen = torch.tensor([[1.0, 0, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]])
 puppy = torch.tensor([0.5, 0, 2, 0])
-for name, other in {"cat": cat, "hen": hen, "puppy": puppy}.items():
+for name, other in {"dog": dog, "cat": cat, "hen": hen, "puppy": puppy}.items():
     print(f"dog · {name} = {(dog * other).sum().item():.1f}")
 
 # %% [markdown]
@@ -94,9 +95,9 @@ similarities = check(similarities)
 # %% [markdown]
 # ## All at once
 #
-# Many queries with many keys: that is a **matrix product**, and it is why the Transformer won. A
-# machine computes it much faster than the same sums in a loop. **Predict**: how much faster, for
-# 100 queries and 100 keys of 64 numbers?
+# Many queries with many keys: that is a **matrix product**. The Transformer is made of little
+# else, and that is one reason why it won: a machine computes it much faster than the same sums in
+# a loop of Python. **Predict**: how much faster, for 100 queries and 100 keys of 64 numbers?
 
 # %%
 quiz("00-faster")
@@ -159,7 +160,8 @@ print("with keepdim=True, (2, 1) against (2, 2):")
 print(square - square.mean(dim=1, keepdim=True))
 
 # %% [markdown]
-# **Try with sizes that all differ.** Our checks always do: never 4 tokens with 4 numbers each.
+# **Try with sizes that all differ.** So do our checks: 5 tokens with 7 numbers each, say, never 4
+# with 4 alone.
 #
 # ### Find the bug · an error too large
 #
@@ -200,7 +202,9 @@ print(f"divided by both lengths: {cosines[0]:.4f} → {cosines[1]:.4f}")
 # %% [markdown]
 # A dot product divided by both vectors' lengths is the **cosine** of the angle between them. It
 # lies between −1 and 1, and passes the test. `v.norm()` is the length of v, the root of the sum
-# of its squares.
+# of its squares; for a matrix, `x.norm(dim=1, keepdim=True)` gives the length of each row, as a
+# column. Take care that no length is 0 before you divide: `lengths.clamp(min=1e-12)` lifts what
+# is smaller.
 #
 # ### Exercise · cosine similarities
 #

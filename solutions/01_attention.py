@@ -3,7 +3,7 @@
 #
 # **How does a word find the words it needs?** In *the cat sat on the mat*, the word *sat* means
 # little until it knows who sat. Nobody tells it where to look. It has to find out by itself, for
-# every sentence anew, with nothing but multiplications and additions.
+# every sentence anew, with nothing but sums, products and one softmax.
 #
 # At the end of this lesson you will have written the mechanism that does it, softmax(QKᵀ/√d_k)V,
 # with its masks. You will know what each of its parts is for because you will have taken each of
@@ -107,7 +107,9 @@ AttentionMap(weights, tokens, scores=scores, title="Who looks at whom, by hand?"
 # ## The same, step by step
 #
 # Each step below is one line of the five. Point at a cell and see its arithmetic written out.
-# Then drag a score, or cool the temperature down, and watch what follows.
+# Then drag a score, or cool the temperature down, and watch what follows. (The *temperature*
+# divides the scores once more: the lower, the sharper the choice. These are the first five words
+# only; without *mat*, *on* finds nothing that it looks for and shares itself out evenly.)
 
 # %%
 AttentionSteps(Q[:5], K[:5], V[:5], tokens[:5], title="What does each step of attention do?")
@@ -120,9 +122,10 @@ AttentionSteps(Q[:5], K[:5], V[:5], tokens[:5], title="What does each step of at
 # $$\operatorname{attention}(Q, K, V) =
 #   \operatorname{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}}\right)V$$
 #
-# In code we shall have two more axes in front, `(batch, heads, tokens, d_head)`. Here d_head is
-# the d_k of the formula. Several sentences at once, several attentions at once (lesson 02): `@`
-# works on the last two axes and leaves those in front alone.
+# In code we shall have two more axes in front, `(batch, heads, tokens, d_head)`. From here on the
+# d_k of the formula is `d_head` in code, and its d_v is `d_value`; the `d` of the five lines was
+# d_k. Several sentences at once, several attentions at once (lesson 02): `@` works on the last
+# two axes and leaves those in front alone.
 #
 # ### Exercise · scores
 #
@@ -169,9 +172,11 @@ for d_k in widths:
 # scores of ±8 are nothing special.
 #
 # Is that bad? Ask the softmax. Sixteen keys, scores with that spread: we measure how many keys
-# still get a say (the **entropy** of the row, at most log 16 = 2.77), and how much the weights
-# move when a score moves (the norm of the softmax's **Jacobian**, ∂pᵢ/∂sⱼ = pᵢ(δᵢⱼ − pⱼ), where p
-# are the weights, s the scores, and δᵢⱼ is 1 for i = j, else 0).
+# still get a say, and how much the weights still move when a score moves. The first is the
+# **entropy** of a row of weights p, −Σ pⱼ log pⱼ: 0 if one key gets all, log 16 = 2.77 if all get
+# the same. The second is the size of the softmax's **Jacobian**, the table of all ∂pᵢ/∂sⱼ =
+# pᵢ(δᵢⱼ − pⱼ), where s are the scores and δᵢⱼ is 1 for i = j, else 0. Its **norm** is the root of
+# the sum of all its squares: 0 means that nothing moves at all.
 
 
 # %%
@@ -199,13 +204,16 @@ figures.lines(
     x_label="d_k",
     y_label="norm of the softmax's Jacobian",
     log_x=True,
-    alt="Unscaled, the norm of the Jacobian falls as d_k grows; divided by √d_k it stays level.",
+    alt="Unscaled, the norm of the Jacobian is largest at d_k = 4 and falls as d_k grows; divided "
+    "by √d_k it stays nearly level.",
 )
 
 # %% [markdown]
 # Unscaled, the softmax **saturates**: nearly all goes to the one largest score, whichever it
 # happens to be, and the slope goes to zero. Where the slope is zero nothing can be learnt. That
 # is what √d_k is for: it keeps the spread of the scores at one, however wide the vectors are.
+# (For random q and k, that is, as at the start of training. What training makes of them is its
+# own affair; it can always ask for a sharper choice.)
 #
 # Now with your own hand. Move d_k up and switch the scale off.
 
@@ -218,10 +226,10 @@ quiz("01-other-scale")
 # %% [markdown]
 # ## Masks: who may look at whom
 #
-# A language model predicts the next word. If it could look at it, it would learn nothing but to
-# copy. So each token may see itself and what came before: a **causal mask**. And sentences in a
-# batch have different lengths, so the short ones are filled up: a **padding mask** keeps anyone
-# from looking at the filling.
+# A language model predicts the next word, at every place of a text at once. If it could look at
+# it, it would learn nothing but to copy. So each token may see itself and what came before: a
+# **causal mask**. And sentences in a batch have different lengths, so the short ones are filled
+# up: a **padding mask** keeps anyone from looking at the filling.
 #
 # In this course a mask is boolean and **True = may attend**, always. Rows are queries, columns
 # are keys, as in the scores.
@@ -277,8 +285,8 @@ print(both[0, 0].int())
 # %% [markdown]
 # How does a mask get into the softmax? A forbidden key must get the weight 0, and a weight is
 # exp(score) divided by the sum. So before the softmax its score becomes −∞, since exp(−∞) = 0.
-# The paper's way to draw it is a matrix M that is *added* to the scores, 0 where attending is
-# allowed and −∞ where it is not:
+# One way to write that is a matrix M that is *added* to the scores, 0 where attending is allowed
+# and −∞ where it is not:
 #
 # $$\operatorname{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)V$$
 #
@@ -288,9 +296,10 @@ print(both[0, 0].int())
 quiz("01-zero-after")
 
 # %% [markdown]
-# One case is easy to forget: a query that may attend to *nothing*, a row of padding in some
-# batches. All its scores are −∞, the softmax computes 0/0, and one NaN spreads through the whole
-# network. **In this course such a row gives zeros**: who may look at nothing gets nothing.
+# One case is easy to forget: a query that may attend to *nothing*. It comes up when the filling
+# stands in *front* and the mask is causal: the first token is filling, may see only itself, and
+# is forbidden. All its scores are −∞, the softmax computes 0/0, and one NaN spreads through the
+# whole network. **In this course such a row gives zeros**: who may look at nothing gets nothing.
 #
 # ### Exercise · weights, with a mask
 #
@@ -354,7 +363,7 @@ print("agrees to 1e-6:", agreement < 1e-6)
 # |---|---|---|---|
 # | `may_attend` | True | False | here, `F.scaled_dot_product_attention` |
 # | `may_not_attend` | False | True | `nn.MultiheadAttention`, `nn.Transformer` |
-# | `additive` | 0.0 | −∞ | the paper; both of PyTorch's take it as a float mask |
+# | `additive` | 0.0 | −∞ | the formula above; both of PyTorch's take it as a float mask |
 # | `zero_is_masked` | 1 | 0 | `scores.masked_fill(mask == 0, …)` in many tutorials |
 #
 # The first two are both boolean and say the opposite. Feed one to the other and nothing
@@ -374,9 +383,10 @@ for name, mask in {"may_attend": causal, "may_not_attend": ~causal}.items():
     print(f"{name:>14}: changing token 4 moves the outputs of", moved.nonzero().flatten().tolist())
 
 # %% [markdown]
-# With the wrong convention every token sees *only* the future. A training loss would fall
-# beautifully: the answer stands right there. This experiment (change a future token, see whether
-# the past moves) is worth more than any look at the shapes. Remember it; our checks use it too.
+# With the wrong convention every token sees *only* the future (and the last one nothing). A
+# training loss would fall beautifully: the answer stands right there. This experiment (change a
+# future token, see whether the past moves) is worth more than any look at the shapes. Remember
+# it; our checks use it too.
 #
 # ### Exercise · four conventions
 #
@@ -455,9 +465,9 @@ print("outputs are shuffled along, nothing else:", shuffle_gap < 1e-6)
 # tell *dog bites man* from *man bites dog* needs to be told the positions: lesson 03.
 #
 # There is a second limit. Hold the weights fixed, and attention is **linear** in V: twice the
-# values, twice the output. And since its weights are positive and sum to one, each output is a
-# **convex combination** of values. It lies between them and can never reach beyond, in no
-# direction whatsoever.
+# values, twice the output. Its weights are positive and sum to one (so one more in each value is
+# one more in the output), and each output is a **convex combination** of values. It lies between
+# them and can never reach beyond, in no direction whatsoever.
 
 # %% tags=["nbval-check-output"]
 q, k, v = torch.randn(1, 1, 4, 8), torch.randn(1, 1, 10, 8), torch.randn(1, 1, 10, 3)
@@ -516,10 +526,10 @@ for name in ways:
     )
 
 # %% [markdown]
-# The time grows about as T² either way (how nearly depends on how busy your machine is). The memory
-# does not: the fused kernel computes *the same numbers* without ever holding the T × T matrix. How
-# can that be? The softmax needs the sum over all keys before it can divide. The next exercise finds
-# the trick. It is the heart of FlashAttention.
+# The time grows about as T² either way (how nearly depends on how busy your machine is). The
+# memory does not: the fused kernel computes *the same numbers* without ever holding the T × T
+# matrix. How can that be? The softmax needs the sum over all keys before it can divide. The next
+# exercise finds the trick. It is the heart of FlashAttention.
 #
 # ### Exercise · attention in pieces
 #

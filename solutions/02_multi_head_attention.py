@@ -51,9 +51,9 @@ print("one head, asking for both:", [f"{fact:.3f}" for fact in one_head])
 print("two heads, one for each:  ", [[f"{fact:.3f}" for fact in head] for head in two_heads])
 
 # %% [markdown]
-# One head gives half of each, and no query can do better: the shares sum to one. Worse, the two
-# facts come out added. Had both been written in the same number, 1 and 5, the mean 3 would not
-# say which was which.
+# One head gives half of each, and no query gives more than half of *both*: the shares sum to one.
+# Worse, the two facts come out added. Had both been written in the same number, 1 and 5, the mean
+# 3 would not say which was which.
 #
 # Two heads give all of both, side by side. But two heads of what size? Twice the work would be a
 # dear price. The trick of the paper: each head gets only a part of the numbers. With d_model =
@@ -122,7 +122,7 @@ print("head 0, viewed:", wrong[0, 0].tolist())
 #
 # Here x is (tokens, d_model); $W^Q_i$, $W^K_i$, $W^V_i$ are head i's own matrices (d_model,
 # d_head); h is the number of heads, `n_heads`; the brackets put the heads side by side; $W^O$ is
-# (d_model, d_model).
+# (d_model, d_model). (Head 1 of the formula is head 0 in code.)
 #
 # Written like that it is a loop over heads. Nobody runs it so. **Predict**: three ways to compute
 # the same: head by head; all heads' matrices side by side, one product each for q, k and v; all
@@ -136,8 +136,8 @@ w_q, w_k, w_v = torch.randn(3, d_model, d_model) / d_model**0.5
 attend = attention.scaled_dot_product_attention
 
 per_head = [
-    attend(x @ q, x @ k, x @ v)
-    for q, k, v in zip(*(w.chunk(n_heads, dim=1) for w in (w_q, w_k, w_v)), strict=True)
+    attend(x @ wq, x @ wk, x @ wv)
+    for wq, wk, wv in zip(*(w.chunk(n_heads, dim=1) for w in (w_q, w_k, w_v)), strict=True)
 ]
 loop = torch.cat(per_head, dim=-1)
 
@@ -156,9 +156,10 @@ print("the three forms agree to 1e-5:", forms_gap < 1e-5)
 #
 # ### Exercise · multi-head attention
 #
-# `__init__` is there: `qkv` is the single projection, `out` the last one. Add what it has to
-# remember, and write `forward`. `mask` is None, or True = may attend and broadcasts to (batch,
-# heads, queries, keys). Use `split_heads`, `merge_heads`, and
+# `__init__` is there: `qkv` is the single projection, and what it gives holds all of q first,
+# then all of k, then all of v; cut it into these three *before* you split heads. `out` is the
+# last projection. Add what it has to remember, and write `forward`. `mask` is None, or True = may
+# attend and broadcasts to (batch, heads, queries, keys). Use `split_heads`, `merge_heads`, and
 # `attention.scaled_dot_product_attention(q, k, v, mask)` or your own from lesson 01.
 
 
@@ -191,9 +192,10 @@ MultiHeadAttention = check(MultiHeadAttention)
 # %% [markdown]
 # ### What do the heads look at?
 #
-# Nobody has trained this one yet. Each thumbnail is a head; sort them by a measure, pick one, and
-# go through its rows. In lesson 09 you will see the same picture of a model that has learnt
-# something, and you will know which of this is chance.
+# Nobody has trained this one yet: the words get random vectors (`nn.Embedding`), and the
+# package's own module gives its weights along with its output. Each thumbnail is a head; sort
+# them by a measure, pick one, and go through its rows. In lesson 09 you will see the same picture
+# of a model that has learnt something, and you will know which of this is chance.
 
 # %%
 words = ["it", "was", "the", "best", "of", "times", "it", "was", "the", "worst", "of", "times"]
@@ -220,12 +222,13 @@ print(counts, "   4·d² =", 4 * 512**2)
 # %% [markdown]
 # Four matrices of d × d, **4d²**, however many heads you cut them into. (Biases add 4d.) More
 # heads are not more parameters; they are the same ones, cut finer. The price is paid elsewhere:
-# each head has only d_head = d / h numbers to compare two tokens with.
+# each head has only d_head = d / h numbers to compare two tokens with, and T² weights of its own.
 #
 # ### Find the bug · scrambled heads
 #
-# In this function from a real course the output has the right shape with every input that its
-# authors tried: they all had one sequence. The mask comes as (1, 1, tokens, tokens).
+# In this function from a real course the output has the right shape with every input, and its
+# authors looked no further. The mask comes as (1, 1, tokens, tokens). Follow the number of axes,
+# line by line.
 
 
 # %% exercise="masked_heads" difficulty=2 minutes=10
@@ -328,10 +331,11 @@ AttentionMap(weights[0], written, read, title="Whom does each written word ask?"
 #
 # ## Sharing keys: grouped-query attention
 #
-# When a model writes, it computes one token after the other, and keeps all keys and values of the
-# past: the **KV cache**. Llama-3 8B has 32 layers, 32 query heads, d_head = 128, two bytes a
-# number. **Predict**: how much would its cache hold for one conversation of 8192 tokens, if each
-# query head had keys and values of its own?
+# A model stacks many such attentions, called layers (lesson 06). When it writes, it computes one
+# token after the other. Its mask is causal, so the keys and values of the past never change: they
+# are computed once and kept, in the **KV cache**. Llama-3 8B has 32 layers, 32 query heads,
+# d_head = 128, two bytes a number. **Predict**: how much would its cache hold for one
+# conversation of 8192 tokens, if each query head had keys and values of its own?
 
 # %%
 quiz("02-cache")

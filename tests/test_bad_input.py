@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from tfcourse import attention, blocks, device, feed_forward, norms, positions
+from tfcourse import attention, blocks, device, feed_forward, models, norms, positions, tasks
 from tfcourse.attention import KVCache, MultiHeadAttention
 from tfcourse.feed_forward import FeedForward
 
@@ -78,6 +78,8 @@ PUBLIC = [
     blocks.Block,
     blocks.initialise,
     *feed_forward.ACTIVATIONS.values(),
+    models.LanguageModel,
+    tasks.CharacterText,
     device.describe_device,
     device.measure_seconds,
     device.measure_peak_memory,
@@ -85,13 +87,14 @@ PUBLIC = [
 
 
 def test_no_public_function_is_left_out():
-    for module in (attention, blocks, device, feed_forward, norms, positions):
+    for module in (attention, blocks, device, feed_forward, models, norms, positions, tasks):
         public = [
             f
             for name, f in vars(module).items()
             if getattr(f, "__module__", "") == module.__name__ and not name.startswith("_")
         ]
         tried = [*PUBLIC, KVCache, device.pick_device, device.explain_out_of_memory]
+        tried += [tasks.python_manual]
         assert not [f.__name__ for f in public if f not in tried]
 
 
@@ -102,7 +105,8 @@ def test_functions(function, data):
     names = [
         n
         for n, p in inspect.signature(function).parameters.items()
-        if n not in ("device", "rotary", "score_bias") or function is device.describe_device
+        if n not in ("device", "rotary", "score_bias", "block", "options")
+        or function is device.describe_device
     ]
     arguments = {name: data.draw(ANY, label=name) for name in names}
     accepts_or_explains(function, **arguments)

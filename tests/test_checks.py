@@ -242,3 +242,31 @@ def test_odd_results_never_crash_the_judge():
             verdict = verdict_of(lambda *args, r=result, **kwargs: r, name)
             assert verdict.state == "wrong", (name, result)
             assert len(repr(verdict_message(verdict))) > 20
+
+
+def test_a_check_leaves_the_learners_random_state_and_gradient_mode():
+    torch.manual_seed(5)
+    torch.rand(3)
+    before = torch.get_rng_state()
+    with torch.no_grad():
+        verdict = verdict_of(attention.split_heads, "split_heads")
+        assert not torch.is_grad_enabled()
+    assert verdict.diagnosis == "library"
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_under_no_grad_the_gradient_is_still_looked_at():
+    def split_heads(x, n_heads):
+        return x.detach().unflatten(-1, (n_heads, -1)).transpose(1, 2)
+
+    with torch.no_grad():
+        assert verdict_of(split_heads, "split_heads").diagnosis == "no-gradient"
+
+
+def test_exit_in_an_answer_is_an_error_of_the_answer():
+    def causal_mask(tokens):
+        raise SystemExit(3)
+
+    verdict = verdict_of(causal_mask, "causal_mask")
+    assert verdict.diagnosis == "raised"
+    assert "SystemExit" in verdict.message

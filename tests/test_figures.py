@@ -18,7 +18,23 @@ def lines():
     )  # fmt: skip
 
 
+def curve(losses, steps=50):
+    return figures.LiveCurve("Does it learn?", steps).picture(losses)
+
+
 FIGURES = {
+    "live curve": lambda: curve([3.0, 2.5, 2.2]),
+    "live curve that diverged": lambda: curve([3.0, 80.0, float("nan")]),
+    "lines with spread and edge": lambda: figures.lines(
+        [1, 2, 3],
+        {"a": [1, 2, 3]},
+        title="Up?",
+        x_label="x",
+        y_label="y",
+        alt="It rises steadily.",
+        spread={"a": [0.1, 0.2, 0.3]},
+        edge=(2, "here"),
+    ),
     "heatmaps": lambda: figures.attention_heatmaps(WEIGHTS, ["$a", "b$", "<i>", "\n"]),
     "five heads": lambda: figures.attention_heatmaps(WEIGHTS[[0, 1, 2, 0, 1]], list("abcd")),
     "lines": lines,
@@ -62,3 +78,33 @@ def test_what_does_not_fit_is_refused():
         figures.attention_heatmaps(WEIGHTS, ["a"])
     with pytest.raises(ValueError, match="two matrices of one shape"):
         figures.tensor_difference(np.ones((2, 3)), np.ones((3, 2)))
+
+
+def test_a_live_curve_draws_now_and_then_and_at_the_end(monkeypatch):
+    drawn = []
+    watch = figures.LiveCurve("Does it learn?", 30, every=1000)
+    monkeypatch.setattr(watch, "_show", drawn.append)
+    losses = []
+    for step in range(30):
+        losses.append(3 - step / 20)
+        watch(losses)
+    assert len(drawn) == 2
+    assert "step 1 of 30" in drawn[0].alt
+    assert "step 30 of 30: loss 1.55" in drawn[1].alt
+
+
+def test_a_live_curve_ends_with_a_loss_that_is_no_number(monkeypatch):
+    drawn = []
+    watch = figures.LiveCurve("Does it learn?", 30, every=1000)
+    monkeypatch.setattr(watch, "_show", drawn.append)
+    watch([3.0])
+    watch([3.0, float("inf")])
+    assert len(drawn) == 2
+    assert "loss inf" in drawn[1].alt
+
+
+@pytest.mark.parametrize(
+    ("title", "words"), [("Why?", "Why? So."), ("It is so.", "It is so. So."), ("It", "It. So.")]
+)
+def test_a_title_keeps_its_own_mark(title, words):
+    assert figures.in_words(title, "So.") == words

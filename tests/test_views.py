@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from tfcourse.widgets import AttentionMap, AttentionSteps, Question, SoftmaxScale
+from tfcourse.widgets import (
+    Activations,
+    AttentionMap,
+    AttentionSteps,
+    BlockShapes,
+    NormGeometry,
+    Question,
+    RotaryClock,
+    SinusoidalEncoding,
+    SoftmaxScale,
+)
 from tfcourse.widgets.view import LIMIT, View, halves, module_source, three_digits
 
 TOKENS = ["<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", "日本", "\n", ""]
@@ -25,6 +35,11 @@ def views(weights):
         AttentionMap(weights, TOKENS, title="A <b>map</b>?"),
         AttentionSteps(q, q, q, TOKENS, title="A <b>step</b>?"),
         SoftmaxScale(),
+        SinusoidalEncoding(),
+        RotaryClock(),
+        NormGeometry(),
+        Activations(),
+        BlockShapes(),
         Question("q", "A <b>question</b>?", [(TOKENS[0], True, TOKENS[1]), ("b", False, "c")]),
     ]
 

@@ -19,9 +19,9 @@ from tfcourse.arguments import (
 
 
 def relu(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """max(x, 0)."""
+    """max(x, 0), with slope 0 at 0 as `torch.relu` has it."""
     check_floats("x", x)
-    return x.clamp(min=0)
+    return x.masked_fill(x <= 0, 0.0)
 
 
 def gelu(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:

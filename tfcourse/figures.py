@@ -10,6 +10,7 @@ import functools
 import html
 import io
 import math
+import time
 import warnings
 
 import matplotlib
@@ -112,7 +113,7 @@ class Picture:
             file.write(self.png())
 
     def __repr__(self):
-        return f"{self.title.rstrip('.')}. {self.alt}"
+        return in_words(self.title, self.alt)
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         width, height = self.size
@@ -122,6 +123,11 @@ class Picture:
             "text/plain": repr(self),
         }
         return data, {"image/png": {"width": width, "height": height}}
+
+
+def in_words(title, alt):
+    """Title and alt text as one text: a full stop between them, unless the title ends itself."""
+    return f"{title}{'' if title.endswith(('.', '?', '!')) else '.'} {alt}"
 
 
 def struct_png_size(png):
@@ -287,7 +293,20 @@ def describe(weights, query_tokens, key_tokens, names):
 
 @styled
 def lines(
-    x, series, title, *, x_label, y_label, alt, log_x=False, log_y=False, level=None, markers=True
+    x,
+    series,
+    title,
+    *,
+    x_label,
+    y_label,
+    alt,
+    log_x=False,
+    log_y=False,
+    level=None,
+    markers=True,
+    until=None,
+    spread=None,
+    edge=None,
 ):
     """Lines over a common axis.
 
@@ -299,6 +318,10 @@ def lines(
         alt: what a reader who cannot see it should know.
         log_x, log_y: logarithmic axes (base 2 across, 10 up).
         level: (value, label) of a horizontal line to compare with.
+        markers: whether each value is marked.
+        until: where the axis across ends, when that is beyond the last value.
+        edge: (x, label) of a vertical line.
+        spread: label -> how far the values of the seeds lie from the line, drawn as a band.
 
     Returns:
         Picture
@@ -307,12 +330,21 @@ def lines(
     styles = ("o-", "s--", "^:", "D-.", "v-", "P--")  # told apart without colour too
     for i, (label, values) in enumerate(series.items()):
         marker, dashes = styles[i % len(styles)][0], styles[i % len(styles)][1:]
-        axes.plot(x, values, dashes, marker=marker if markers else None, label=label, ms=5)
+        [line] = axes.plot(x, values, dashes, marker=marker if markers else None, label=label, ms=5)
+        if spread and label in spread:
+            low, high = (np.asarray(values) + sign * np.asarray(spread[label]) for sign in (-1, 1))
+            axes.fill_between(x, low, high, color=line.get_color(), alpha=0.18, linewidth=0)
     if level:
         axes.axhline(level[0], color="#8a919c", linewidth=1.2, linestyle=(0, (6, 3)))
         axes.annotate(
             level[1], (1, level[0]), xycoords=("axes fraction", "data"), ha="right", va="bottom",
             xytext=(0, 2), textcoords="offset points", fontsize=9, color="#59616c",
+        )  # fmt: skip
+    if edge:
+        axes.axvline(edge[0], color="#8a919c", linewidth=1.2, linestyle=(0, (6, 3)))
+        axes.annotate(
+            edge[1], (edge[0], 1), xycoords=("data", "axes fraction"), ha="right", va="top",
+            xytext=(-4, 0), textcoords="offset points", fontsize=9, color="#59616c",
         )  # fmt: skip
     if log_x:
         axes.set_xscale("log", base=2)
@@ -321,6 +353,8 @@ def lines(
         axes.set_yscale("log")
     elif min(min(values) for values in series.values()) >= 0:
         axes.set_ylim(bottom=0)
+    if until:
+        axes.set_xlim(0, until)
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
     axes.set_title(title)
@@ -391,3 +425,49 @@ def tensor_difference(yours, expected, title="Where do the two differ?"):
         f"{most_apart:.3g}; the greatest is at row {row}, column {column}."
     )
     return Picture(figure, title, alt)
+
+
+class LiveCurve:
+    """A loss curve that grows while a model is trained: `fit(…, watch=LiveCurve("…", steps))`.
+
+    Args:
+        title: the question that the curve answers.
+        steps: how many there will be.
+        every: seconds between two drawings.
+    """
+
+    def __init__(self, title, steps, *, every=1.0):
+        self.title, self.steps, self.every = title, steps, every
+        self._drawn, self._handle = 0.0, None
+
+    def __call__(self, losses):
+        """Draw the losses so far, if it is time to; always at the last step."""
+        done = len(losses) >= self.steps or not math.isfinite(losses[-1])
+        if not done and time.monotonic() - self._drawn < self.every:
+            return
+        self._drawn = time.monotonic()
+        self._show(self.picture(losses))
+
+    def picture(self, losses):
+        """The curve as it stands: every step, and the mean of the last twentieth of the run."""
+        recent = losses[-max(1, self.steps // 20) :]
+        said = f"step {len(losses)} of {self.steps}: loss {sum(recent) / len(recent):.2f}"
+        shown = [x for x in losses if math.isfinite(x)] or [0.0]
+        return lines(
+            range(1, len(shown) + 1),
+            {"loss": shown},
+            title=self.title,
+            x_label=said,
+            y_label="loss in nats",
+            alt=f"Loss by step, from {shown[0]:.2f} to {shown[-1]:.2f}; {said}.",
+            markers=False,
+            until=self.steps,
+        )
+
+    def _show(self, picture):
+        from IPython.display import display
+
+        if self._handle is None:
+            self._handle = display(picture, display_id=True)
+        else:
+            self._handle.update(picture)

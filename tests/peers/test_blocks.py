@@ -152,3 +152,31 @@ def test_hugging_faces_gpt2_block(x):
     additive = torch.zeros(TOKENS, TOKENS).masked_fill(~causal_mask(TOKENS), -torch.inf)
     out = theirs(x, attention_mask=additive[None, None])
     agree(ours(x, causal=True), out[0] if isinstance(out, tuple) else out, x)
+
+
+def test_hugging_faces_bert_layer(x):
+    from transformers import BertConfig
+    from transformers.models.bert.modeling_bert import BertLayer
+
+    config = BertConfig(
+        hidden_size=D_MODEL, num_attention_heads=HEADS, intermediate_size=D_FF,
+        attention_probs_dropout_prob=0, hidden_dropout_prob=0, hidden_act="gelu",
+        attn_implementation="eager", layer_norm_eps=1e-5,
+    )  # fmt: skip
+    theirs = BertLayer(config).eval()
+    shake(theirs)
+    ours = Block(D_MODEL, HEADS, d_ff=D_FF, norm_first=False)
+    own = theirs.attention.self
+    with torch.no_grad():
+        parts = (own.query, own.key, own.value)
+        ours.attention.qkv.weight.copy_(torch.cat([part.weight for part in parts]))
+        ours.attention.qkv.bias.copy_(torch.cat([part.bias for part in parts]))
+    copy(ours.attention.out, theirs.attention.output.dense)
+    copy(ours.attention_norm, theirs.attention.output.LayerNorm)
+    copy(ours.feed_forward.up, theirs.intermediate.dense)
+    copy(ours.feed_forward.down, theirs.output.dense)
+    copy(ours.feed_forward_norm, theirs.output.LayerNorm)
+    mask = padding_mask(torch.tensor([3, 5]), TOKENS)
+    additive = torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)
+    out = theirs(x, attention_mask=additive)
+    agree(ours(x, mask=mask), out[0] if isinstance(out, tuple) else out, x)

@@ -82,7 +82,7 @@ def numpys(q, keys):
     return np.asarray(keys.detach()) @ np.asarray(q.detach())
 
 
-@wrong("similarities", "no-gradient")
+@right("similarities")
 def through_plain_numbers(q, keys):
     return torch.tensor([(q @ key).item() for key in keys])
 
@@ -308,3 +308,9 @@ def in_a_loop(prediction, target):
     for p, t in zip(prediction[:, 0], target, strict=True):
         total = total + (p - t) ** 2
     return total / len(target)
+
+
+@wrong("cosine_similarities", "differs")
+def a_little_added_to_the_product(queries, keys):
+    lengths = queries.norm(dim=1)[:, None] * keys.norm(dim=1)
+    return queries @ keys.T / (lengths + 1e-8)

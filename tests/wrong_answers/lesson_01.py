@@ -342,6 +342,23 @@ def fills_what_is_allowed(q, k, mask=None):
     return scores.softmax(-1).nan_to_num()
 
 
+@wrong("attention_weights", "mask-inverted")
+def filled_where_it_may(q, k, mask=None):
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill(mask, -math.inf)
+    return torch.softmax(scores, dim=-1)
+
+
+@wrong("attention_weights", "overflow")
+def bare_exponential(q, k, mask=None):
+    raised = (q @ k.mT / q.shape[-1] ** 0.5).exp()
+    if mask is not None:
+        raised = raised * mask
+    total = raised.sum(-1, keepdim=True)
+    return torch.where(total == 0, 0.0, raised / total.masked_fill(total == 0, 1.0))
+
+
 @wrong("attention_weights", "mask-after-softmax")
 def zeroes_afterwards(q, k, mask=None):
     weights = scores_of(q, k).softmax(-1)
@@ -651,6 +668,15 @@ def writes(may, target, **instead):
         "zero_is_masked": lambda m: m.to(torch.int64),
     } | instead
     return ways[target](may)
+
+
+@wrong("convert_mask", "differs")
+def a_large_number_for_infinity(mask, source, target):
+    may = {"may_attend": mask, "zero_is_masked": mask != 0, "additive": mask == 0}
+    may = ~mask if source == "may_not_attend" else may[source]
+    if target == "additive":
+        return torch.where(may, 0.0, -1e4)
+    return {"may_attend": may, "may_not_attend": ~may, "zero_is_masked": may.long()}[target]
 
 
 @wrong("convert_mask", "unchanged")

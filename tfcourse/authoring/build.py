@@ -158,11 +158,11 @@ def _run(notebook: NotebookNode, folder: Path, name: str) -> float:
 
 @contextmanager
 def _environment(home: str):
-    """The environment of a kernel that builds: own progress, the CPU, no strictness."""
+    """The environment of a kernel that builds: own progress, one thread of a CPU, no strictness."""
     before = dict(os.environ)
     for name in ("TFCOURSE_STRICT", "NBGRADER_EXECUTION", *(n.upper() for n in OFFLINE)):
         os.environ.pop(name, None)
-    os.environ.update(OFFLINE, TFCOURSE_HOME=home, TFCOURSE_DEVICE="cpu")
+    os.environ.update(OFFLINE, TFCOURSE_HOME=home, TFCOURSE_DEVICE="cpu", OMP_NUM_THREADS="1")
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
     try:
         yield

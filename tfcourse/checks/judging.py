@@ -60,12 +60,17 @@ def judge(exercise: Exercise, outputs: Sequence[Output]) -> Verdict:
             return wrong(finding.diagnosis, finding.message)
         return Verdict(exercise, "right", "right", _praise(exercise, cases))
 
-    for name, variant in exercise.variants.items():
-        given = variant_values(variant, cases, expected)
-        if all(same(v, g, exercise.tolerance) for v, g in zip(values, given, strict=True)):
-            i = equal.index(False)
-            state = "to do" if variant.to_do else "wrong"
-            return Verdict(exercise, state, name, variant.says, values[i], expected[i])
+    known = [
+        (name, variant, variant_values(variant, cases, expected))
+        for name, variant in exercise.variants.items()
+    ]
+    for view in (lambda v: v, _without_nan):
+        for name, variant, given in known:
+            pairs = zip(values, given, strict=True)
+            if all(same(view(v), view(g), exercise.tolerance) for v, g in pairs):
+                i = equal.index(False)
+                state = "to do" if variant.to_do else "wrong"
+                return Verdict(exercise, state, name, variant.says, values[i], expected[i])
 
     for case, value, right in zip(cases, values, expected, strict=True):
         finding = (
@@ -116,8 +121,7 @@ def same(a, b, tolerance: float) -> bool:
         if a.is_complex() != b.is_complex():
             return False
         a, b = a.double(), b.double()
-        size = max(1.0, b[b.isfinite()].abs().max().item() if b.isfinite().any() else 0.0)
-        return torch.allclose(a, b, rtol=0, atol=tolerance * size, equal_nan=True)
+        return torch.allclose(a, b, rtol=0, atol=tolerance * _size(b), equal_nan=True)
     if isinstance(b, (tuple, list)):
         return (
             isinstance(a, (tuple, list))
@@ -133,6 +137,21 @@ def same(a, b, tolerance: float) -> bool:
     if isinstance(b, float):
         return isinstance(a, (int, float)) and abs(a - b) <= tolerance * max(1.0, abs(b))
     return type(a) is type(b) and a == b
+
+
+def _size(right: torch.Tensor) -> float:
+    """How large the numbers are that a difference is measured by; at least 1."""
+    finite = right[right.isfinite()]
+    return max(1.0, finite.abs().max().item() if finite.numel() else 0.0)
+
+
+def _without_nan(value):
+    """NaN as 0: known wrong answers are told even where they divide nothing by nothing."""
+    if isinstance(value, torch.Tensor) and value.is_floating_point():
+        return torch.where(value.isnan(), torch.zeros_like(value), value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_without_nan(v) for v in value)
+    return value
 
 
 def _before_any_value(exercise, cases, outputs) -> Verdict | None:
@@ -303,8 +322,9 @@ def _first_difference(exercise, cases, values, expected, equal) -> str:
     for what, yours, right in _tensors(values[i], expected[i]):
         if same(yours, right, exercise.tolerance):
             continue
-        apart = (yours.double() - right.double()).abs().nan_to_num(nan=float("inf"))
-        differs = apart > exercise.tolerance * max(1.0, right.double().abs().max().item())
+        a, b = yours.double(), right.double()
+        apart = torch.where(a == b, 0.0, (a - b).abs()).nan_to_num(nan=torch.inf, posinf=torch.inf)
+        differs = apart > exercise.tolerance * _size(b)
         at = differs.nonzero()[0].tolist()
         return said + (
             f"{what} first differs at {at}: yours {_number(yours[tuple(at)])}, expected "

@@ -31,9 +31,13 @@ _NOT_THE_LEARNERS = (
 
 
 def collect(answer, inputs: list[dict]) -> list[Output]:
-    """The answer's output for every case, in order. An interrupt passes through."""
+    """The answer's output for every case, in order. An interrupt passes through.
+
+    The learner's random state and gradient mode are their own: both are as before when it is done.
+    """
     kind = "library" if is_library(answer) else "own"
-    return [_run(answer, given, kind) for given in inputs]
+    with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
+        return [_run(answer, given, kind) for given in inputs]
 
 
 def is_library(answer) -> bool:
@@ -60,7 +64,7 @@ def _run(answer, given: dict, kind: str) -> Output:
             call.eval()
         value = call(*args, **kwargs)
         gradients = _gradients(value, leaves) if given["gradients"] else None
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # exit() in an answer must not end the lesson's cell
         return Output(error=_describe(error), kind=kind)
     changed = tuple(
         i
@@ -120,7 +124,7 @@ def _plain(value):
     return {"not plain": type(value).__name__}
 
 
-def _describe(error: Exception) -> dict:
+def _describe(error: BaseException) -> dict:
     """The error with the learner's own line: the deepest frame that is no library's."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not f.filename.startswith(_NOT_THE_LEARNERS)]
@@ -131,6 +135,9 @@ def _describe(error: Exception) -> dict:
 
 def collect_apart(source: str, name: str, cases: list[Case], *, seconds: float = 60):
     """Run `source`, then its `name` on the cases, in another process.
+
+    That keeps inputs and verdict apart; it is no sandbox: the process may read and write files and
+    use the network as its user may.
 
     Args:
         source: the text of the learner's cells.

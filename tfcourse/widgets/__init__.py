@@ -3,9 +3,14 @@
 from importlib import import_module
 
 _WHERE = {
+    "Activations": "activations",
     "AttentionMap": "attention_map",
     "AttentionSteps": "attention_steps",
+    "BlockShapes": "block_shapes",
+    "NormGeometry": "norm_geometry",
     "Question": "question",
+    "RotaryClock": "rotary_clock",
+    "SinusoidalEncoding": "sinusoidal_encoding",
     "SoftmaxScale": "softmax_scale",
     "View": "view",
 }

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tfcourse.figures import in_words
+
 LIMIT = 200_000  # bytes of deflated data: more than that is not stored in a notebook
 
 
@@ -53,7 +55,7 @@ class View:
     @property
     def text(self):
         """The view in words, the same in every run."""
-        return f"{self.title.rstrip('.')}. {self.alt}"
+        return in_words(self.title, self.alt)
 
     def __repr__(self):
         return self.text

@@ -267,7 +267,19 @@ def _weights_cases() -> list[Case]:
     nothing = causal.clone()
     nothing[2] = False
     cases.append(Case((q, k, nothing), note="query 2 may attend to nothing"))
+    # whole numbers, √d_head = 2: the scores 200, 190 and 0 are exact, however they are worked out
+    q = torch.tensor([[[[20.0, 0, 0, 0]]]])
+    k = torch.tensor([20.0, 19.0, 0.0])[:, None] * torch.tensor([1.0, 0, 0, 0])
+    cases.append(Case((q, k[None, None]), note="scores up to 200", nan=_OVERFLOW))
     return cases
+
+
+_OVERFLOW = (
+    "overflow",
+    "There is NaN for scores of 200 and 190: exp(200) is too large for a float, and ∞/∞ is not a "
+    "number. Take the row's greatest score off first; the shares stay the same. (`torch.softmax` "
+    "does so.)",
+)
 
 
 def _rows_sum_to_one(cases, values, expected):
@@ -420,7 +432,15 @@ def _attention_cases() -> list[Case]:
         q, k, *mask = case.args
         (v,) = randn(9, (*k.shape[:-1], 6 if q.shape[-1] != 6 else 8))
         twin = case.twin
-        cases.append(Case((q, k, v, *mask), gradients=case.gradients, note=case.note, twin=twin))
+        cases.append(
+            Case(
+                (q, k, v, *mask),
+                gradients=case.gradients,
+                note=case.note,
+                twin=twin,
+                nan=case.nan,
+            )
+        )
     return cases
 
 

@@ -1,0 +1,600 @@
+"""What learners write in lesson 03."""
+
+import math
+
+import numpy as np
+import torch
+
+from tests.wrong_answers import right, wrong
+from tfcourse import positions
+
+# --- sinusoidal_encoding --------------------------------------------------------------------
+
+
+def table(tokens, d_model, base):
+    return torch.arange(tokens)[:, None] / base ** (torch.arange(0, d_model, 2) / d_model)
+
+
+@wrong("sinusoidal_encoding", "halves")
+def sines_then_cosines(tokens, d_model, base=10000.0):
+    angles = table(tokens, d_model, base)
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+@wrong("sinusoidal_encoding", "cosine-first")
+def even_columns_get_the_cosine(tokens, d_model, base=10000.0):
+    pe = torch.zeros(tokens, d_model)
+    angles = table(tokens, d_model, base)
+    pe[:, 0::2], pe[:, 1::2] = angles.cos(), angles.sin()
+    return pe
+
+
+@wrong("sinusoidal_encoding", "exponent-i")
+def two_forgotten(tokens, d_model, base=10000.0):
+    pe = torch.zeros(tokens, d_model)
+    for pos in range(tokens):
+        for i in range(d_model // 2):
+            pe[pos, 2 * i] = math.sin(pos / base ** (i / d_model))
+            pe[pos, 2 * i + 1] = math.cos(pos / base ** (i / d_model))
+    return pe
+
+
+@wrong("sinusoidal_encoding", "each-its-own")
+def column_number_in_the_exponent(tokens, d_model, base=10000.0):
+    pe = torch.zeros(tokens, d_model)
+    for j in range(d_model):
+        f = math.sin if j % 2 == 0 else math.cos
+        for pos in range(tokens):
+            pe[pos, j] = f(pos / base ** (j / d_model))
+    return pe
+
+
+@wrong("sinusoidal_encoding", "sines-only")
+def cosine_forgotten(tokens, d_model, base=10000.0):
+    return table(tokens, d_model, base).sin().repeat_interleave(2, dim=1)
+
+
+@wrong("sinusoidal_encoding", "multiplied")
+def minus_in_the_exponent_forgotten(tokens, d_model, base=10000.0):
+    inv = torch.exp(torch.arange(0, d_model, 2).double() * (math.log(base) / d_model))
+    angles = torch.arange(tokens)[:, None] * inv
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1).float()
+
+
+@wrong("sinusoidal_encoding", "from-one")
+def counts_like_people(tokens, d_model, base=10000.0):
+    angles = table(tokens + 1, d_model, base)[1:]
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+
+
+@wrong("sinusoidal_encoding", "reversed")
+def slow_ones_first(tokens, d_model, base=10000.0):
+    angles = table(tokens, d_model, base).flip(1)
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+
+
+@wrong("sinusoidal_encoding", "base-fixed")
+def ten_thousand_written_in(tokens, d_model, base=10000.0):
+    angles = table(tokens, d_model, 10000.0)
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+
+
+@wrong("sinusoidal_encoding", "transposed")
+def lying_on_its_side(tokens, d_model, base=10000.0):
+    angles = table(tokens, d_model, base)
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1).T
+
+
+@wrong("sinusoidal_encoding", "shape")
+def pairs_not_joined(tokens, d_model, base=10000.0):
+    angles = table(tokens, d_model, base)
+    return torch.stack([angles.sin(), angles.cos()], -1)
+
+
+@wrong("sinusoidal_encoding", "type")
+def numpy_array(tokens, d_model, base=10000.0):
+    return positions.sinusoidal_encoding(tokens, d_model, base).numpy()
+
+
+@wrong("sinusoidal_encoding", "raised")
+def made_for_sixteen(tokens, d_model, base=10000.0):
+    pe = torch.zeros(tokens, d_model)
+    angles = table(tokens, 16, base)
+    pe[:, 0::2], pe[:, 1::2] = angles.sin(), angles.cos()
+    return pe
+
+
+@right("sinusoidal_encoding")
+def stacked(tokens, d_model, base=10000.0):
+    angles = table(tokens, d_model, base)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+@right("sinusoidal_encoding")
+def two_loops(tokens, d_model, base=10000.0):
+    pe = torch.zeros(tokens, d_model)
+    for pos in range(tokens):
+        for i in range(d_model // 2):
+            angle = pos / base ** (2 * i / d_model)
+            pe[pos, 2 * i], pe[pos, 2 * i + 1] = math.sin(angle), math.cos(angle)
+    return pe
+
+
+@right("sinusoidal_encoding")
+def annotated_style(tokens, d_model, base=10000.0):
+    pe = torch.zeros(tokens, d_model)
+    position = torch.arange(0, tokens).unsqueeze(1).float()
+    div = torch.exp(torch.arange(0, d_model, 2).float() * -(math.log(base) / d_model))
+    pe[:, 0::2] = torch.sin(position * div)
+    pe[:, 1::2] = torch.cos(position * div)
+    return pe
+
+
+@right("sinusoidal_encoding")
+def with_numpy(tokens, d_model, base=10000.0):
+    angles = np.arange(tokens)[:, None] / base ** (np.arange(0, d_model, 2) / d_model)
+    pe = np.empty((tokens, d_model))
+    pe[:, ::2], pe[:, 1::2] = np.sin(angles), np.cos(angles)
+    return torch.from_numpy(pe).float()
+
+
+@wrong("sinusoidal_encoding", "doubled")
+def two_twice(tokens, d_model, base=10000.0):
+    pe = torch.zeros(tokens, d_model)
+    i = torch.arange(0, d_model, 2)
+    angles = torch.arange(tokens)[:, None] / base ** (2 * i / d_model)
+    pe[:, 0::2], pe[:, 1::2] = angles.sin(), angles.cos()
+    return pe
+
+
+# --- rotate_pairs ---------------------------------------------------------------------------
+
+
+def turn(x, pos, base, i_to_exponent=lambda i, d: -2 * i / d):
+    d = x.shape[-1]
+    angles = pos[:, None] * base ** i_to_exponent(torch.arange(d // 2), d)
+    return angles.cos(), angles.sin()
+
+
+@wrong("rotate_pairs", "split-half")
+def as_llama_does(x, positions, base=10000.0):
+    cos, sin = turn(x, positions, base)
+    cos, sin = torch.cat([cos, cos], -1), torch.cat([sin, sin], -1)
+    a, b = x.chunk(2, dim=-1)
+    return x * cos + torch.cat([-b, a], dim=-1) * sin
+
+
+@wrong("rotate_pairs", "clockwise")
+def minus_on_the_other_line(x, positions, base=10000.0):
+    cos, sin = turn(x, positions, base)
+    out = torch.empty_like(x)
+    out[..., ::2] = x[..., ::2] * cos + x[..., 1::2] * sin
+    out[..., 1::2] = -x[..., ::2] * sin + x[..., 1::2] * cos
+    return out
+
+
+@wrong("rotate_pairs", "positions-ignored")
+def counts_itself(x, positions, base=10000.0):
+    cos, sin = turn(x, torch.arange(x.shape[-2]), base)
+    a, b = x[..., ::2], x[..., 1::2]
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
+
+
+@wrong("rotate_pairs", "one-angle")
+def same_speed_for_all(x, positions, base=10000.0):
+    cos, sin = positions.float().cos()[:, None], positions.float().sin()[:, None]
+    a, b = x[..., ::2], x[..., 1::2]
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
+
+
+@wrong("rotate_pairs", "exponent-i")
+def exponent_without_the_two(x, positions, base=10000.0):
+    cos, sin = turn(x, positions, base, lambda i, d: -i / d)
+    a, b = x[..., ::2], x[..., 1::2]
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
+
+
+@wrong("rotate_pairs", "base-fixed")
+def base_written_in(x, positions, base=10000.0):
+    cos, sin = turn(x, positions, 1e4)
+    a, b = x[..., ::2], x[..., 1::2]
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
+
+
+@wrong("rotate_pairs", "multiplied")
+def sign_of_the_exponent(x, positions, base=10000.0):
+    cos, sin = turn(x, positions, base, lambda i, d: 2 * i / d)
+    a, b = x[..., ::2], x[..., 1::2]
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
+
+
+@wrong("rotate_pairs", "overwritten")
+def written_then_read(x, positions, base=10000.0):
+    cos, sin = turn(x, positions, base)
+    out = x.clone()
+    out[..., ::2] = out[..., ::2] * cos - out[..., 1::2] * sin
+    out[..., 1::2] = out[..., ::2] * sin + out[..., 1::2] * cos
+    return out
+
+
+@wrong("rotate_pairs", "differs")
+def table_of_128(x, positions, base=10000.0):
+    cos, sin = turn(x, positions.clamp(max=127), base)
+    a, b = x[..., ::2], x[..., 1::2]
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
+
+
+@wrong("rotate_pairs", "added")
+def encoding_added(x, positions, base=10000.0):
+    cos, sin = turn(x, positions, base)
+    return x + torch.stack([sin, cos], -1).flatten(-2)
+
+
+@wrong("rotate_pairs", "no-minus")
+def plus_twice(x, positions, base=10000.0):
+    cos, sin = turn(x, positions, base)
+    a, b = x[..., ::2], x[..., 1::2]
+    return torch.stack([a * cos + b * sin, a * sin + b * cos], -1).flatten(-2)
+
+
+@wrong("rotate_pairs", "stretched")
+def only_the_cosine(x, positions, base=10000.0):
+    cos, _ = turn(x, positions, base)
+    return x * cos.repeat_interleave(2, dim=-1)
+
+
+@wrong("rotate_pairs", "not-interleaved")
+def concatenated_at_the_end(x, positions, base=10000.0):
+    cos, sin = turn(x, positions, base)
+    a, b = x[..., 0::2], x[..., 1::2]
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+
+
+@wrong("rotate_pairs", "changes-input")
+def written_into_x(x, positions, base=10000.0):
+    cos, sin = turn(x, positions, base)
+    a, b = x[..., ::2].clone(), x[..., 1::2].clone()
+    x[..., ::2], x[..., 1::2] = a * cos - b * sin, a * sin + b * cos
+    return x
+
+
+@wrong("rotate_pairs", "no-gradient")
+def by_numpy(x, positions, base=10000.0):
+    cos, sin = (t.numpy() for t in turn(x, positions, base))
+    z = x.detach().numpy()
+    a, b = z[..., ::2], z[..., 1::2]
+    return torch.tensor(np.stack([a * cos - b * sin, a * sin + b * cos], -1)).flatten(-2)
+
+
+@right("rotate_pairs")
+def even_and_odd(x, positions, base=10000.0):
+    cos, sin = turn(x, positions, base)
+    out = torch.empty_like(x)
+    out[..., ::2] = x[..., ::2] * cos - x[..., 1::2] * sin
+    out[..., 1::2] = x[..., ::2] * sin + x[..., 1::2] * cos
+    return out
+
+
+@right("rotate_pairs")
+def with_complex_numbers(x, positions, base=10000.0):
+    d = x.shape[-1]
+    angles = positions[:, None] * base ** (-torch.arange(0, d, 2) / d)
+    z = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(z * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
+
+
+@right("rotate_pairs")
+def with_matrices(x, positions, base=10000.0):
+    cos, sin = turn(x, positions, base)
+    matrix = torch.stack([torch.stack([cos, -sin], -1), torch.stack([sin, cos], -1)], -2)
+    pairs = x.unflatten(-1, (-1, 2))
+    return torch.einsum("tpij,...tpj->...tpi", matrix, pairs).flatten(-2)
+
+
+@right("rotate_pairs")
+def pair_by_pair(x, positions, base=10000.0):
+    d, columns = x.shape[-1], []
+    for i in range(d // 2):
+        angle = positions / base ** (2 * i / d)
+        a, b = x[..., 2 * i], x[..., 2 * i + 1]
+        columns += [a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()]
+    return torch.stack(columns, dim=-1)
+
+
+# --- alibi_bias -----------------------------------------------------------------------------
+
+
+def away(tokens):
+    where = torch.arange(tokens)
+    return (where[:, None] - where).abs()
+
+
+@wrong("alibi_bias", "rewarded")
+def minus_forgotten(n_heads, tokens):
+    slopes = torch.tensor([2 ** (-8 * (h + 1) / n_heads) for h in range(n_heads)])
+    return slopes[:, None, None] * away(tokens)
+
+
+@wrong("alibi_bias", "halves-always")
+def a_half_a_quarter(n_heads, tokens):
+    slopes = 0.5 ** torch.arange(1, n_heads + 1)
+    return -slopes[:, None, None] * away(tokens)
+
+
+@wrong("alibi_bias", "floored")
+def whole_exponents(n_heads, tokens):
+    slopes = 2.0 ** (-8 * torch.arange(1, n_heads + 1) // n_heads)
+    return -slopes.view(-1, 1, 1) * away(tokens)
+
+
+@wrong("alibi_bias", "from-zero")
+def counted_from_zero(n_heads, tokens):
+    return torch.stack([-(2 ** (-8 * h / n_heads)) * away(tokens) for h in range(n_heads)])
+
+
+@wrong("alibi_bias", "one-slope")
+def all_alike(n_heads, tokens):
+    return -(2 ** (-8 / n_heads)) * away(tokens).expand(n_heads, -1, -1)
+
+
+@wrong("alibi_bias", "reversed")
+def gentle_first(n_heads, tokens):
+    slopes = 2 ** (-8 * torch.arange(n_heads, 0, -1) / n_heads)
+    return -slopes.view(-1, 1, 1) * away(tokens)
+
+
+@wrong("alibi_bias", "signed")
+def difference_not_distance(n_heads, tokens):
+    where = torch.arange(tokens)
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    return slopes.view(-1, 1, 1) * (where - where[:, None])
+
+
+@wrong("alibi_bias", "squared")
+def square_of_the_distance(n_heads, tokens):
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    return -slopes.view(-1, 1, 1) * away(tokens) ** 2
+
+
+@wrong("alibi_bias", "past-only")
+def lower_triangle(n_heads, tokens):
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    return -slopes.view(-1, 1, 1) * away(tokens).tril()
+
+
+@wrong("alibi_bias", "heads-last")
+def last_axis_heads(n_heads, tokens):
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    return -away(tokens)[..., None] * slopes
+
+
+@wrong("alibi_bias", "masked")
+def future_forbidden(n_heads, tokens):
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    future = torch.ones(tokens, tokens).triu(1).bool()
+    return (-slopes.view(-1, 1, 1) * away(tokens)).masked_fill(future, -math.inf)
+
+
+@wrong("alibi_bias", "shape")
+def one_head_forgotten(n_heads, tokens):
+    return -(2**-8) * away(tokens)
+
+
+@right("alibi_bias")
+def broadcast(n_heads, tokens):
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    return -slopes.view(-1, 1, 1) * away(tokens)
+
+
+@right("alibi_bias")
+def three_loops(n_heads, tokens):
+    return torch.tensor(
+        [
+            [
+                [-(2 ** (-8 * h / n_heads)) * abs(q - k) for k in range(tokens)]
+                for q in range(tokens)
+            ]
+            for h in range(1, n_heads + 1)
+        ]
+    )
+
+
+@right("alibi_bias")
+def geometric(n_heads, tokens):
+    first = 2 ** (-8 / n_heads)
+    return torch.einsum("h,qk->hqk", -(first ** torch.arange(1, n_heads + 1)), away(tokens).float())
+
+
+# --- score_at_distances ---------------------------------------------------------------------
+
+
+def turned(t, pos, base=10000.0):
+    d = len(t)
+    angles = torch.as_tensor(pos).reshape(-1, 1) * base ** (-torch.arange(0, d, 2) / d)
+    a, b = t[::2], t[1::2]
+    return torch.stack(
+        [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()], -1
+    ).flatten(-2)
+
+
+@wrong("score_at_distances", "scaled")
+def scaled_as_in_attention(q, k, distances, base=10000.0):
+    return turned(q, distances, base) @ k / len(q) ** 0.5
+
+
+@wrong("score_at_distances", "other-way")
+def key_moved_forward(q, k, distances, base=10000.0):
+    return turned(k, distances, base) @ q
+
+
+@wrong("score_at_distances", "split-half")
+def llama_pairs(q, k, distances, base=10000.0):
+    half = len(q) // 2
+    angles = distances[:, None] * base ** (-torch.arange(half) / half)
+    a, b = q[:half], q[half:]
+    both = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.cat(both, -1) @ k
+
+
+@wrong("score_at_distances", "both-turned")
+def key_goes_along(q, k, distances, base=10000.0):
+    return (turned(q, distances, base) * turned(k, distances, base)).sum(-1)
+
+
+@wrong("score_at_distances", "one-angle")
+def one_speed(q, k, distances, base=10000.0):
+    a, b = q[::2], q[1::2]
+    cos, sin = distances.float().cos()[:, None], distances.float().sin()[:, None]
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2) @ k
+
+
+@wrong("score_at_distances", "twice")
+def apart_from_each_other(q, k, distances, base=10000.0):
+    return (turned(q, distances, base) * turned(k, -distances, base)).sum(-1)
+
+
+@wrong("score_at_distances", "base-fixed")
+def base_forgotten(q, k, distances, base=10000.0):
+    return turned(q, distances) @ k
+
+
+@wrong("score_at_distances", "not-summed")
+def by_pair(q, k, distances, base=10000.0):
+    return (turned(q, distances, base) * k).unflatten(-1, (-1, 2)).sum(-1)
+
+
+@wrong("score_at_distances", "shape")
+def turned_queries_only(q, k, distances, base=10000.0):
+    return turned(q, distances, base)
+
+
+@wrong("score_at_distances", "no-gradient")
+def numbers_in_a_list(q, k, distances, base=10000.0):
+    return torch.tensor([(turned(q, m, base)[0] @ k).item() for m in distances])
+
+
+@right("score_at_distances")
+def key_at_zero(q, k, distances, base=10000.0):
+    return turned(q, distances, base) @ k
+
+
+@right("score_at_distances")
+def key_moved_back(q, k, distances, base=10000.0):
+    return turned(k, -distances, base) @ q
+
+
+@right("score_at_distances")
+def both_somewhere(q, k, distances, base=10000.0):
+    scores = [(turned(q, 5 + m, base) * turned(k, 5, base)).sum() for m in distances]
+    return torch.stack(scores)
+
+
+@right("score_at_distances")
+def complex_sum(q, k, distances, base=10000.0):
+    z = torch.view_as_complex(q.view(-1, 2)) * torch.view_as_complex(k.view(-1, 2)).conj()
+    angles = distances[:, None] * base ** (-torch.arange(0, len(q), 2) / len(q))
+    return (z.real * angles.cos() - z.imag * angles.sin()).sum(-1)
+
+
+# --- apply_rotary ---------------------------------------------------------------------------
+
+
+def given(x, positions, cos_of, sin_of, partner_of, power=lambda i, half: -i / half):
+    half = x.shape[-1] // 2
+    angles = positions[:, None] * 10000.0 ** power(torch.arange(half), half)
+    return x * cos_of(angles.cos()) + partner_of(x) * sin_of(angles.sin())
+
+
+def twice(t):
+    return torch.cat([t, t], dim=-1)
+
+
+def each(t):
+    return t.repeat_interleave(2, dim=-1)
+
+
+def neighbour(x):
+    return torch.stack([-x[..., 1::2], x[..., ::2]], dim=-1).flatten(-2)
+
+
+def half_turn(x):
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat([-b, a], dim=-1)
+
+
+@wrong("apply_rotary", "as given")
+def unchanged(x, positions):
+    return given(x, positions, twice, twice, neighbour)
+
+
+@wrong("apply_rotary", "split-half")
+def other_layout_throughout(x, positions):
+    return given(x, positions, twice, twice, half_turn)
+
+
+@wrong("apply_rotary", "partner-changed")
+def both_changed(x, positions):
+    return given(x, positions, each, each, half_turn)
+
+
+@wrong("apply_rotary", "only-cos")
+def cosines_mended(x, positions):
+    return given(x, positions, each, twice, neighbour)
+
+
+@wrong("apply_rotary", "only-sin")
+def sines_mended(x, positions):
+    return given(x, positions, twice, each, neighbour)
+
+
+@wrong("apply_rotary", "clockwise")
+def sign_changed(x, positions):
+    def other_sign(x):
+        return torch.stack([x[..., 1::2], -x[..., ::2]], dim=-1).flatten(-2)
+
+    return given(x, positions, each, each, other_sign)
+
+
+@wrong("apply_rotary", "no-minus")
+def sign_lost(x, positions):
+    def swapped(x):
+        return torch.stack([x[..., 1::2], x[..., ::2]], dim=-1).flatten(-2)
+
+    return given(x, positions, each, each, swapped)
+
+
+@wrong("apply_rotary", "frequencies")
+def exponent_doubled(x, positions):
+    return given(x, positions, each, each, neighbour, lambda i, half: -2 * i / half)
+
+
+@wrong("apply_rotary", "not-linear")
+def normed_on_the_way(x, positions):
+    return given(x / x.norm(dim=-1, keepdim=True), positions, each, each, neighbour)
+
+
+@wrong("apply_rotary", "differs")
+def one_position_late(x, positions):
+    return given(x, positions + 1, each, each, neighbour)
+
+
+@right("apply_rotary")
+def mended(x, positions):
+    return given(x, positions, each, each, neighbour)
+
+
+@right("apply_rotary")
+def stacked_tables(x, positions):
+    def pairs(t):
+        return torch.stack([t, t], -1).flatten(-2)
+
+    return given(x, positions, pairs, pairs, neighbour)
+
+
+@right("apply_rotary")
+def rewritten(x, positions):
+    d = x.shape[-1]
+    angles = positions[:, None] / 10000 ** (torch.arange(0, d, 2) / d)
+    a, b = x[..., ::2], x[..., 1::2]
+    out = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(out, -1).flatten(-2)

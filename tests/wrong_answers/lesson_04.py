@@ -1,0 +1,466 @@
+"""What learners write in lesson 04."""
+
+import torch
+import torch.nn.functional as F
+
+from tests.wrong_answers import right, wrong
+
+# --- layer_norm -----------------------------------------------------------------------------
+
+
+@wrong("layer_norm", "unbiased")
+def torch_var(x, weight, bias, eps=1e-5):
+    mean, var = x.mean(-1, keepdim=True), x.var(-1, keepdim=True)
+    return weight * (x - mean) / torch.sqrt(var + eps) + bias
+
+
+@wrong("layer_norm", "unbiased-and-outside")
+def annotated_style(x, weight, bias, eps=1e-5):
+    mean, std = x.mean(-1, keepdim=True), x.std(-1, keepdim=True)
+    return weight * (x - mean) / (std + eps) + bias
+
+
+@wrong("layer_norm", "eps-outside")
+def eps_beside_the_std(x, weight, bias, eps=1e-5):
+    mean = x.mean(-1, keepdim=True)
+    std = x.std(-1, keepdim=True, correction=0)
+    return weight * (x - mean) / (std + eps) + bias
+
+
+@wrong("layer_norm", "eps-ignored")
+def eps_written_in(x, weight, bias, eps=1e-5):
+    return F.layer_norm(x, (x.shape[-1],), weight, bias)
+
+
+@wrong("layer_norm", "no-eps")
+def eps_forgotten(x, weight, bias, eps=1e-5):
+    mean = x.mean(-1, keepdim=True)
+    return weight * (x - mean) / ((x - mean) ** 2).mean(-1, keepdim=True).sqrt() + bias
+
+
+@wrong("layer_norm", "not-centred")
+def mean_only_below(x, weight, bias, eps=1e-5):
+    return weight * x / (x.var(-1, keepdim=True, unbiased=False) + eps).sqrt() + bias
+
+
+@wrong("layer_norm", "rms")
+def no_mean_at_all(x, weight, bias, eps=1e-5):
+    return weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) + bias
+
+
+@wrong("layer_norm", "variance-not-root")
+def root_forgotten(x, weight, bias, eps=1e-5):
+    mean = x.mean(-1, keepdim=True)
+    return weight * (x - mean) / (((x - mean) ** 2).mean(-1, keepdim=True) + eps) + bias
+
+
+@wrong("layer_norm", "over-everything")
+def mean_of_all(x, weight, bias, eps=1e-5):
+    return weight * (x - x.mean()) / (x.var(correction=0) + eps).sqrt() + bias
+
+
+@wrong("layer_norm", "over-tokens")
+def down_the_column(x, weight, bias, eps=1e-5):
+    mean, var = x.mean(-2, keepdim=True), x.var(-2, keepdim=True, correction=0)
+    return weight * (x - mean) / (var + eps).sqrt() + bias
+
+
+@wrong("layer_norm", "affine-first")
+def weight_before_the_norm(x, weight, bias, eps=1e-5):
+    return F.layer_norm(weight * x + bias, x.shape[-1:], eps=eps)
+
+
+@wrong("layer_norm", "no-affine")
+def normed_only(x, weight, bias, eps=1e-5):
+    return F.layer_norm(x, x.shape[-1:], eps=eps)
+
+
+@wrong("layer_norm", "no-bias")
+def bias_left_out(x, weight, bias, eps=1e-5):
+    return F.layer_norm(x, x.shape[-1:], weight, eps=eps)
+
+
+@wrong("layer_norm", "bias-scaled")
+def brackets_in_the_wrong_place(x, weight, bias, eps=1e-5):
+    return weight * (F.layer_norm(x, x.shape[-1:], eps=eps) + bias)
+
+
+@wrong("layer_norm", "raised")
+def keepdim_forgotten(x, weight, bias, eps=1e-5):
+    mean, var = x.mean(-1), x.var(-1, correction=0)
+    return weight * (x - mean) / (var + eps).sqrt() + bias
+
+
+@wrong("layer_norm", "changes-input")
+def subtracted_in_place(x, weight, bias, eps=1e-5):
+    x -= x.mean(-1, keepdim=True)
+    return weight * x / (x.square().mean(-1, keepdim=True) + eps).sqrt() + bias
+
+
+@wrong("layer_norm", "tokens-mix")
+def first_dimension_joined(x, weight, bias, eps=1e-5):
+    dims = tuple(range(1, x.dim()))
+    mean, var = x.mean(dims, keepdim=True), x.var(dims, keepdim=True, correction=0)
+    return weight * (x - mean) / (var + eps).sqrt() + bias
+
+
+@wrong("layer_norm", "shift")
+def mean_of_the_absolute(x, weight, bias, eps=1e-5):
+    centred = x - x.abs().mean(-1, keepdim=True) / 2
+    return weight * centred / (x.var(-1, keepdim=True, correction=0) + eps).sqrt() + bias
+
+
+@right("layer_norm")
+def by_the_formula(x, weight, bias, eps=1e-5):
+    mean = x.mean(dim=-1, keepdim=True)
+    variance = (x - mean).pow(2).mean(dim=-1, keepdim=True)
+    return weight * (x - mean) / torch.sqrt(variance + eps) + bias
+
+
+@right("layer_norm")
+def with_var_and_rsqrt(x, weight, bias, eps=1e-5):
+    var, mean = torch.var_mean(x, dim=-1, keepdim=True, correction=0)
+    return (x - mean) * torch.rsqrt(var + eps) * weight + bias
+
+
+@right("layer_norm")
+def mean_of_squares_minus_square_of_mean(x, weight, bias, eps=1e-5):
+    z = x.double()
+    mean = z.mean(-1, keepdim=True)
+    variance = (z * z).mean(-1, keepdim=True) - mean * mean
+    return ((z - mean) / (variance.clamp(min=0) + eps).sqrt() * weight + bias).float()
+
+
+@right("layer_norm")
+def token_by_token(x, weight, bias, eps=1e-5):
+    rows = []
+    for row in x.reshape(-1, x.shape[-1]):
+        mean = sum(row) / len(row)
+        variance = sum((number - mean) ** 2 for number in row) / len(row)
+        rows.append((row - mean) / (variance + eps) ** 0.5 * weight + bias)
+    return torch.stack(rows).view_as(x)
+
+
+# --- batch_norm -----------------------------------------------------------------------------
+
+
+def normed(x, dims, eps, correction=0):
+    mean, var = x.mean(dims, keepdim=True), x.var(dims, keepdim=True, correction=correction)
+    return (x - mean) / (var + eps).sqrt()
+
+
+@wrong("batch_norm", "layer-norm")
+def the_same_again(x, eps=1e-5):
+    return normed(x, -1, eps)
+
+
+@wrong("batch_norm", "over-batch-only")
+def first_axis_only(x, eps=1e-5):
+    return normed(x, 0, eps)
+
+
+@wrong("batch_norm", "over-tokens-only")
+def each_sequence(x, eps=1e-5):
+    return F.instance_norm(x.mT, eps=eps).mT
+
+
+@wrong("batch_norm", "over-everything")
+def one_mean(x, eps=1e-5):
+    return (x - x.mean()) / (x.var(correction=0) + eps).sqrt()
+
+
+@wrong("batch_norm", "one-a-sequence")
+def last_two_axes(x, eps=1e-5):
+    return normed(x, (1, 2), eps)
+
+
+@wrong("batch_norm", "unbiased")
+def default_var(x, eps=1e-5):
+    return normed(x, (0, 1), eps, correction=1)
+
+
+@wrong("batch_norm", "eps-outside")
+def eps_added_to_std(x, eps=1e-5):
+    return (x - x.mean((0, 1))) / (x.std((0, 1), correction=0) + eps)
+
+
+@wrong("batch_norm", "eps-ignored")
+def built_in_default(x, eps=1e-5):
+    return torch.nn.BatchNorm1d(x.shape[-1])(x.mT).mT.detach() + 0 * x
+
+
+@wrong("batch_norm", "not-centred")
+def not_subtracted(x, eps=1e-5):
+    return x / (x.var((0, 1), correction=0) + eps).sqrt()
+
+
+@wrong("batch_norm", "variance-not-root")
+def without_sqrt(x, eps=1e-5):
+    return (x - x.mean((0, 1))) / (x.var((0, 1), correction=0) + eps)
+
+
+@wrong("batch_norm", "raised")
+def channels_last_not_first(x, eps=1e-5):
+    return torch.nn.BatchNorm1d(x.shape[-1], eps=eps)(x)
+
+
+@right("batch_norm")
+def two_axes_at_once(x, eps=1e-5):
+    mean, var = x.mean((0, 1), keepdim=True), x.var((0, 1), keepdim=True, correction=0)
+    return (x - mean) / torch.sqrt(var + eps)
+
+
+@right("batch_norm")
+def flattened(x, eps=1e-5):
+    rows = x.reshape(-1, x.shape[-1])
+    centred = rows - rows.mean(0)
+    return (centred / (centred.pow(2).mean(0) + eps).sqrt()).reshape(x.shape)
+
+
+@right("batch_norm")
+def column_by_column(x, eps=1e-5):
+    columns = []
+    for j in range(x.shape[-1]):
+        column = x[..., j]
+        mean = column.mean()
+        columns.append((column - mean) / (((column - mean) ** 2).mean() + eps) ** 0.5)
+    return torch.stack(columns, -1)
+
+
+# --- rms_norm -------------------------------------------------------------------------------
+
+
+@wrong("rms_norm", "centred")
+def mean_still_there(x, weight, eps=1e-5):
+    x = x - x.mean(-1, keepdim=True)
+    return weight * x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
+
+
+@wrong("rms_norm", "variance")
+def standard_deviation(x, weight, eps=1e-5):
+    return weight * x / torch.sqrt(x.var(-1, keepdim=True, unbiased=False) + eps)
+
+
+@wrong("rms_norm", "no-root")
+def divided_by_the_square(x, weight, eps=1e-5):
+    return weight * x / ((x**2).mean(-1, keepdim=True) + eps)
+
+
+@wrong("rms_norm", "sum-of-squares")
+def length_one(x, weight, eps=1e-5):
+    return weight * x / torch.sqrt((x**2).sum(-1, keepdim=True) + eps)
+
+
+@wrong("rms_norm", "multiplied")
+def times_not_divided(x, weight, eps=1e-5):
+    return weight * x * torch.sqrt((x**2).mean(-1, keepdim=True) + eps)
+
+
+@wrong("rms_norm", "eps-outside")
+def eps_after_the_root(x, weight, eps=1e-5):
+    return weight * x / (x.pow(2).mean(-1, keepdim=True).sqrt() + eps)
+
+
+@wrong("rms_norm", "eps-ignored")
+def eps_constant(x, weight, eps=1e-5):
+    return weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5)
+
+
+@wrong("rms_norm", "no-weight")
+def without_weight(x, weight, eps=1e-5):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
+
+
+@wrong("rms_norm", "weight-first")
+def weight_inside(x, weight, eps=1e-5):
+    x = x * weight
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
+
+
+@wrong("rms_norm", "over-everything")
+def one_for_all(x, weight, eps=1e-5):
+    return weight * x * torch.rsqrt(x.pow(2).mean() + eps)
+
+
+@wrong("rms_norm", "over-tokens")
+def second_last_axis(x, weight, eps=1e-5):
+    return weight * x * torch.rsqrt(x.pow(2).mean(-2, keepdim=True) + eps)
+
+
+@wrong("rms_norm", "tokens-mix")
+def all_but_the_first(x, weight, eps=1e-5):
+    dims = tuple(range(1, x.dim()))
+    return weight * x * torch.rsqrt(x.pow(2).mean(dims, keepdim=True) + eps)
+
+
+@right("rms_norm")
+def as_llama(x, weight, eps=1e-5):
+    return weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps))
+
+
+@right("rms_norm")
+def with_norm(x, weight, eps=1e-5):
+    square = x.norm(dim=-1, keepdim=True) ** 2 / x.shape[-1]
+    return x / (square + eps) ** 0.5 * weight
+
+
+@right("rms_norm")
+def by_einsum(x, weight, eps=1e-5):
+    square = torch.einsum("...d,...d->...", x, x) / x.shape[-1]
+    return torch.einsum("...d,...,d->...d", x, 1 / (square + eps).sqrt(), weight)
+
+
+# --- fold_norm ------------------------------------------------------------------------------
+
+
+@wrong("fold_norm", "weight-only")
+def bias_lost(weight, bias, w, b):
+    return w * weight, b
+
+
+@wrong("fold_norm", "bias-only")
+def matrix_as_it_was(weight, bias, w, b):
+    return w, w @ bias + b
+
+
+@wrong("fold_norm", "unchanged")
+def nothing_done(weight, bias, w, b):
+    return w, b
+
+
+@wrong("fold_norm", "weight-twice")
+def through_the_new_one(weight, bias, w, b):
+    new = w * weight
+    return new, new @ bias + b
+
+
+@wrong("fold_norm", "old-b-lost")
+def own_bias_lost(weight, bias, w, b):
+    return w * weight, w @ bias
+
+
+@wrong("fold_norm", "divided")
+def wrong_direction(weight, bias, w, b):
+    return w / weight, w @ bias + b
+
+
+@wrong("fold_norm", "subtracted")
+def wrong_sign(weight, bias, w, b):
+    return w * weight, b - w @ bias
+
+
+@wrong("fold_norm", "transposed")
+def other_way_round(weight, bias, w, b):
+    return (w * weight).T, w @ bias + b
+
+
+@wrong("fold_norm", "swapped")
+def bias_first(weight, bias, w, b):
+    return F.linear(bias, w, b), w * weight
+
+
+@wrong("fold_norm", "raised")
+def rows_scaled(weight, bias, w, b):
+    return w * weight[:, None], w @ bias + b
+
+
+@wrong("fold_norm", "not-the-same")
+def bias_added_bare(weight, bias, w, b):
+    return w * weight, b + bias.sum()
+
+
+@wrong("fold_norm", "type")
+def matrix_alone(weight, bias, w, b):
+    return w * weight
+
+
+@right("fold_norm")
+def broadcast_over_columns(weight, bias, w, b):
+    return w * weight, w @ bias + b
+
+
+@right("fold_norm")
+def diagonal_matrix(weight, bias, w, b):
+    return w @ torch.diag(weight), F.linear(bias, w, b)
+
+
+@right("fold_norm")
+def number_by_number(weight, bias, w, b):
+    new = torch.empty_like(w)
+    for i in range(w.shape[0]):
+        for j in range(w.shape[1]):
+            new[i, j] = w[i, j] * weight[j]
+    return new, (w * bias).sum(1) + b
+
+
+# --- wild_layer_norm ------------------------------------------------------------------------
+
+
+def wild(x, weight, bias, below, centre=True):
+    mean = x.mean(dim=-1, keepdim=True)
+    return weight * ((x - mean) if centre else x) / below + bias
+
+
+@wrong("wild_layer_norm", "as given")
+def untouched(x, weight, bias, eps=1e-5):
+    return wild(x, weight, bias, x.std(-1, keepdim=True) + eps)
+
+
+@wrong("wild_layer_norm", "still-unbiased")
+def eps_moved(x, weight, bias, eps=1e-5):
+    return wild(x, weight, bias, (x.var(-1, keepdim=True) + eps).sqrt())
+
+
+@wrong("wild_layer_norm", "still-outside")
+def correction_set(x, weight, bias, eps=1e-5):
+    return wild(x, weight, bias, x.std(-1, keepdim=True, correction=0) + eps)
+
+
+@wrong("wild_layer_norm", "no-eps")
+def eps_removed(x, weight, bias, eps=1e-5):
+    return wild(x, weight, bias, x.std(-1, keepdim=True, correction=0))
+
+
+@wrong("wild_layer_norm", "eps-squared")
+def both_squared(x, weight, bias, eps=1e-5):
+    std = x.std(-1, keepdim=True, correction=0)
+    return wild(x, weight, bias, (std**2 + eps**2).sqrt())
+
+
+@wrong("wild_layer_norm", "no-root")
+def variance_below(x, weight, bias, eps=1e-5):
+    return wild(x, weight, bias, x.var(-1, keepdim=True, correction=0) + eps)
+
+
+@wrong("wild_layer_norm", "wrong-correction")
+def made_larger_still(x, weight, bias, eps=1e-5):
+    d = x.shape[-1]
+    return wild(x, weight, bias, (x.var(-1, keepdim=True) * d / (d - 1) + eps).sqrt())
+
+
+@wrong("wild_layer_norm", "not-centred")
+def mean_dropped(x, weight, bias, eps=1e-5):
+    below = (x.var(-1, keepdim=True, correction=0) + eps).sqrt()
+    return wild(x, weight, bias, below, centre=False)
+
+
+@wrong("wild_layer_norm", "bias-scaled")
+def brackets_moved(x, weight, bias, eps=1e-5):
+    return weight * (F.layer_norm(x, x.shape[-1:], eps=eps) + bias)
+
+
+@right("wild_layer_norm")
+def both_mended(x, weight, bias, eps=1e-5):
+    return wild(x, weight, bias, (x.var(-1, keepdim=True, correction=0) + eps).sqrt())
+
+
+@right("wild_layer_norm")
+def old_name_for_it(x, weight, bias, eps=1e-5):
+    return wild(x, weight, bias, (x.std(-1, keepdim=True, unbiased=False) ** 2 + eps).sqrt())
+
+
+@right("wild_layer_norm")
+def mean_of_squares(x, weight, bias, eps=1e-5):
+    mean = x.mean(dim=-1, keepdim=True)
+    variance = ((x - mean) ** 2).mean(dim=-1, keepdim=True)
+    return wild(x, weight, bias, torch.sqrt(variance + eps))

@@ -1,0 +1,429 @@
+"""What learners write in lesson 05."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from tests.wrong_answers import right, wrong
+
+# --- position_wise --------------------------------------------------------------------------
+
+
+@wrong("position_wise", "no-activation")
+def two_products(x, w1, b1, w2, b2):
+    return (x @ w1 + b1) @ w2 + b2
+
+
+@wrong("position_wise", "activation-last")
+def relu_at_the_end(x, w1, b1, w2, b2):
+    hidden = x @ w1 + b1
+    return (hidden @ w2 + b2).clamp(min=0)
+
+
+@wrong("position_wise", "activation-twice")
+def relu_after_each(x, w1, b1, w2, b2):
+    return F.relu(F.relu(x @ w1 + b1) @ w2 + b2)
+
+
+@wrong("position_wise", "activation-first")
+def relu_on_the_input(x, w1, b1, w2, b2):
+    return (F.relu(x) @ w1 + b1) @ w2 + b2
+
+
+@wrong("position_wise", "bias-after")
+def bias_outside_the_relu(x, w1, b1, w2, b2):
+    return (F.relu(x @ w1) + b1) @ w2 + b2
+
+
+@wrong("position_wise", "no-first-bias")
+def b1_forgotten(x, w1, b1, w2, b2):
+    return F.relu(x @ w1) @ w2 + b2
+
+
+@wrong("position_wise", "no-second-bias")
+def b2_forgotten(x, w1, b1, w2, b2):
+    return F.relu(x @ w1 + b1) @ w2
+
+
+@wrong("position_wise", "gelu")
+def gelu_by_habit(x, w1, b1, w2, b2):
+    return F.gelu(x @ w1 + b1) @ w2 + b2
+
+
+@wrong("position_wise", "residual")
+def x_added(x, w1, b1, w2, b2):
+    return F.relu(x @ w1 + b1) @ w2 + b2 + x
+
+
+@wrong("position_wise", "softmax")
+def units_compete(x, w1, b1, w2, b2):
+    return (x @ w1 + b1).softmax(-1) @ w2 + b2
+
+
+@wrong("position_wise", "tokens-mix")
+def mean_of_the_tokens(x, w1, b1, w2, b2):
+    return F.relu((x + x.mean(1, keepdim=True)) @ w1 + b1) @ w2 + b2
+
+
+@wrong("position_wise", "raised")
+def stored_as_linear(x, w1, b1, w2, b2):
+    return F.linear(F.relu(F.linear(x, w1, b1)), w2, b2)
+
+
+@wrong("position_wise", "shape")
+def never_back(x, w1, b1, w2, b2):
+    return F.relu(x @ w1 + b1)
+
+
+@right("position_wise")
+def as_written(x, w1, b1, w2, b2):
+    return torch.relu(x @ w1 + b1) @ w2 + b2
+
+
+@right("position_wise")
+def token_by_token(x, w1, b1, w2, b2):
+    rows = [torch.relu(b1 + w1.T @ t) @ w2 + b2 for t in x.reshape(-1, x.shape[-1])]
+    return torch.stack(rows).view(x.shape)
+
+
+@right("position_wise")
+def by_einsum(x, w1, b1, w2, b2):
+    hidden = torch.einsum("btd,df->btf", x, w1) + b1
+    return torch.einsum("btf,fd->btd", torch.maximum(hidden, torch.zeros(())), w2) + b2
+
+
+# --- gelu -----------------------------------------------------------------------------------
+
+
+@wrong("gelu", "tanh")
+def approximation(x):
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+@wrong("gelu", "sigmoid")
+def quick(x):
+    return x * torch.sigmoid(1.702 * x)
+
+
+@wrong("gelu", "silu")
+def plain_sigmoid(x):
+    return x / (1 + torch.exp(-x))
+
+
+@wrong("gelu", "relu")
+def only_the_corner(x):
+    return x * (x > 0)
+
+
+@wrong("gelu", "share-only")
+def x_forgotten(x):
+    return 0.5 * (1 + torch.erf(x / 2**0.5))
+
+
+@wrong("gelu", "density")
+def bell_curve(x):
+    return x * torch.exp(-0.5 * x * x) / (2 * math.pi) ** 0.5
+
+
+@wrong("gelu", "no-root-two")
+def erf_of_x(x):
+    return x * (1 + torch.erf(x)) / 2
+
+
+@wrong("gelu", "not-halved")
+def half_forgotten(x):
+    return x * (1 + torch.erf(x / math.sqrt(2)))
+
+
+@wrong("gelu", "no-one")
+def one_forgotten(x):
+    return x * torch.erf(x / math.sqrt(2)) / 2
+
+
+@wrong("gelu", "raised")
+def math_not_torch(x):
+    return x * 0.5 * (1 + math.erf(x / math.sqrt(2)))
+
+
+@wrong("gelu", "no-gradient")
+def with_a_list(x):
+    flat = [0.5 * v * (1 + math.erf(v / math.sqrt(2))) for v in x.flatten().tolist()]
+    return torch.tensor(flat).view(x.shape)
+
+
+@right("gelu")
+def with_erf(x):
+    return x * 0.5 * (1 + torch.erf(x / math.sqrt(2)))
+
+
+@right("gelu")
+def with_the_distribution(x):
+    return x * torch.distributions.Normal(0.0, 1.0).cdf(x)
+
+
+@right("gelu")
+def with_erfc(x):
+    return x * torch.erfc(-x / 2**0.5) / 2
+
+
+@right("gelu")
+def the_built_in_wrapped(x):
+    return F.gelu(x)
+
+
+# --- gated_feed_forward ---------------------------------------------------------------------
+
+
+def chosen(activation):
+    return {"silu": F.silu, "gelu": F.gelu}[activation]
+
+
+@wrong("gated_feed_forward", "wrong-branch")
+def up_activated(x, w_gate, w_up, w_down, activation):
+    return ((x @ w_gate) * chosen(activation)(x @ w_up)) @ w_down
+
+
+@wrong("gated_feed_forward", "of-the-product")
+def activation_outside(x, w_gate, w_up, w_down, activation):
+    return chosen(activation)((x @ w_gate) * (x @ w_up)) @ w_down
+
+
+@wrong("gated_feed_forward", "both")
+def both_activated(x, w_gate, w_up, w_down, activation):
+    act = chosen(activation)
+    return (act(x @ w_gate) * act(x @ w_up)) @ w_down
+
+
+@wrong("gated_feed_forward", "always-silu")
+def silu_written_in(x, w_gate, w_up, w_down, activation):
+    return (F.silu(x @ w_gate) * (x @ w_up)) @ w_down
+
+
+@wrong("gated_feed_forward", "always-gelu")
+def gelu_written_in(x, w_gate, w_up, w_down, activation):
+    return (F.gelu(x @ w_gate) * (x @ w_up)) @ w_down
+
+
+@wrong("gated_feed_forward", "sigmoid")
+def sigmoid_gate(x, w_gate, w_up, w_down, activation):
+    return ((x @ w_gate).sigmoid() * (x @ w_up)) @ w_down
+
+
+@wrong("gated_feed_forward", "added")
+def plus_not_times(x, w_gate, w_up, w_down, activation):
+    return (chosen(activation)(x @ w_gate) + x @ w_up) @ w_down
+
+
+@wrong("gated_feed_forward", "no-activation")
+def bilinear(x, w_gate, w_up, w_down, activation):
+    return ((x @ w_gate) * (x @ w_up)) @ w_down
+
+
+@wrong("gated_feed_forward", "no-up")
+def gate_alone(x, w_gate, w_up, w_down, activation):
+    return chosen(activation)(x @ w_gate) @ w_down
+
+
+@wrong("gated_feed_forward", "no-gate")
+def up_alone(x, w_gate, w_up, w_down, activation):
+    return chosen(activation)(x @ w_up) @ w_down
+
+
+@wrong("gated_feed_forward", "raised")
+def matmul_for_times(x, w_gate, w_up, w_down, activation):
+    return (chosen(activation)(x @ w_gate) @ (x @ w_up)) @ w_down
+
+
+@right("gated_feed_forward")
+def step_by_step(x, w_gate, w_up, w_down, activation):
+    gate = x @ w_gate
+    gate = F.silu(gate) if activation == "silu" else F.gelu(gate)
+    return (gate * (x @ w_up)) @ w_down
+
+
+@right("gated_feed_forward")
+def fused_projection(x, w_gate, w_up, w_down, activation):
+    gate, up = (x @ torch.cat([w_gate, w_up], 1)).chunk(2, dim=-1)
+    return torch.matmul(up * getattr(F, activation)(gate), w_down)
+
+
+@right("gated_feed_forward")
+def silu_by_hand(x, w_gate, w_up, w_down, activation):
+    g = x @ w_gate
+    share = torch.sigmoid(g) if activation == "silu" else torch.special.ndtr(g)
+    return torch.einsum("btf,btf,btf,fd->btd", g, share, x @ w_up, w_down)
+
+
+# --- edit_one_value -------------------------------------------------------------------------
+
+
+def edited(w_down, hidden, unit, value):
+    new = w_down.clone()
+    new[:, unit] = value
+    return new
+
+
+@wrong("edit_one_value", "not-divided")
+def delta_added(w_down, hidden, delta):
+    j = hidden.argmax()
+    return edited(w_down, hidden, j, w_down[:, j] + delta)
+
+
+@wrong("edit_one_value", "multiplied")
+def times_activation(w_down, hidden, delta):
+    j = hidden.argmax()
+    return edited(w_down, hidden, j, w_down[:, j] + delta * hidden[j])
+
+
+@wrong("edit_one_value", "overwritten")
+def value_replaced(w_down, hidden, delta):
+    j = hidden.argmax()
+    return edited(w_down, hidden, j, delta / hidden[j])
+
+
+@wrong("edit_one_value", "subtracted")
+def minus(w_down, hidden, delta):
+    j = hidden.argmax()
+    return edited(w_down, hidden, j, w_down[:, j] - delta / hidden[j])
+
+
+@wrong("edit_one_value", "spread")
+def rank_one(w_down, hidden, delta):
+    return w_down + delta[:, None] * hidden / (hidden @ hidden)
+
+
+@wrong("edit_one_value", "all-columns")
+def everywhere(w_down, hidden, delta):
+    return w_down + (delta / hidden.sum())[:, None]
+
+
+@wrong("edit_one_value", "other-unit")
+def second_largest(w_down, hidden, delta):
+    j = hidden.topk(2).indices[1]
+    return edited(w_down, hidden, j, w_down[:, j] + delta / hidden[j])
+
+
+@wrong("edit_one_value", "unchanged")
+def copy_returned(w_down, hidden, delta):
+    new = w_down.clone()
+    j = hidden.argmax()
+    new[:, j] + delta / hidden[j]  # computed, never kept
+    return new
+
+
+@wrong("edit_one_value", "raised")
+def a_row(w_down, hidden, delta):
+    new = w_down.clone()
+    new[hidden.argmax()] += delta / hidden.max()
+    return new
+
+
+@wrong("edit_one_value", "changes-input")
+def in_place(w_down, hidden, delta):
+    j = hidden.argmax()
+    w_down[:, j] += delta / hidden[j]
+    return w_down
+
+
+@wrong("edit_one_value", "effect")
+def twice_divided(w_down, hidden, delta):
+    j = hidden.argmax()
+    return edited(w_down, hidden, j, w_down[:, j] + delta / hidden[j] ** 2)
+
+
+@wrong("edit_one_value", "columns")
+def two_units_share(w_down, hidden, delta):
+    new = w_down.clone()
+    for j in hidden.topk(2).indices:
+        new[:, j] += delta / hidden[j] / 2
+    return new
+
+
+@wrong("edit_one_value", "shape")
+def only_the_value(w_down, hidden, delta):
+    j = hidden.argmax()
+    return w_down[:, j] + delta / hidden[j]
+
+
+@right("edit_one_value")
+def clone_and_add(w_down, hidden, delta):
+    j = hidden.argmax()
+    return edited(w_down, hidden, j, w_down[:, j] + delta / hidden[j])
+
+
+@right("edit_one_value")
+def with_one_hot(w_down, hidden, delta):
+    j = int(hidden.argmax())
+    return w_down + torch.outer(delta, F.one_hot(torch.tensor(j), len(hidden)) / hidden[j])
+
+
+@right("edit_one_value")
+def with_where(w_down, hidden, delta):
+    strongest = torch.arange(len(hidden)) == hidden.argmax()
+    return torch.where(strongest, w_down + delta[:, None] / hidden.max(), w_down)
+
+
+# --- gelu_tanh ------------------------------------------------------------------------------
+
+ROOT = math.sqrt(2 / math.pi)
+
+
+@wrong("gelu_tanh", "as given")
+def untouched(x):
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * x + 0.044715 * x**3))
+
+
+@wrong("gelu_tanh", "exact")
+def by_erf(x):
+    return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
+
+
+@wrong("gelu_tanh", "squared")
+def square(x):
+    return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715 * x**2)))
+
+
+@wrong("gelu_tanh", "no-root")
+def root_lost(x):
+    return 0.5 * x * (1 + torch.tanh(2 / math.pi * (x + 0.044715 * x**3)))
+
+
+@wrong("gelu_tanh", "minus")
+def minus_the_cube(x):
+    return 0.5 * x * (1 + torch.tanh(ROOT * (x - 0.044715 * x**3)))
+
+
+@wrong("gelu_tanh", "factored-x")
+def x_taken_out(x):
+    return 0.5 * x * (1 + torch.tanh(ROOT * x * (1 + 0.044715 * x**3)))
+
+
+@wrong("gelu_tanh", "cube-dropped")
+def cube_gone(x):
+    return 0.5 * x * (1 + torch.tanh(ROOT * x))
+
+
+@wrong("gelu_tanh", "not-halved")
+def half_gone(x):
+    return x * (1 + torch.tanh(ROOT * (x + 0.044715 * x**3)))
+
+
+@wrong("gelu_tanh", "root-on-cube")
+def root_on_the_cube_only(x):
+    return 0.5 * x * (1 + torch.tanh(x + ROOT * 0.044715 * x**3))
+
+
+@right("gelu_tanh")
+def bracket_mended(x):
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+@right("gelu_tanh")
+def multiplied_out(x):
+    return 0.5 * x * (1 + torch.tanh(ROOT * x + ROOT * 0.044715 * x**3))
+
+
+@right("gelu_tanh")
+def as_a_sigmoid(x):
+    return x * torch.sigmoid(2 * ROOT * x * (1 + 0.044715 * x * x))

@@ -1,0 +1,603 @@
+"""What learners write in lesson 06."""
+
+import itertools
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from tests.wrong_answers import right, wrong
+from tfcourse.attention import MultiHeadAttention
+from tfcourse.feed_forward import FeedForward
+
+# --- TransformerBlock -----------------------------------------------------------------------
+
+
+class Skeleton(nn.Module):
+    """What the lesson gives; a learner's class fills in forward."""
+
+    def __init__(self, d_model, n_heads, d_ff, norm_first):
+        super().__init__()
+        self.attention = MultiHeadAttention(d_model, n_heads)
+        self.attention_norm = nn.LayerNorm(d_model)
+        self.feed_forward = FeedForward(d_model, d_ff)
+        self.feed_forward_norm = nn.LayerNorm(d_model)
+        self.norm_first = norm_first
+
+    def pre(self, x, mask):
+        x = x + self.attention(self.attention_norm(x), mask=mask)
+        return x + self.feed_forward(self.feed_forward_norm(x))
+
+    def post(self, x, mask):
+        x = self.attention_norm(x + self.attention(x, mask=mask))
+        return self.feed_forward_norm(x + self.feed_forward(x))
+
+    def forward(self, x, mask=None):
+        return self.pre(x, mask) if self.norm_first else self.post(x, mask)
+
+
+@wrong("TransformerBlock", "swapped")
+class FlagTheWrongWayRound(Skeleton):
+    def forward(self, x, mask=None):
+        return self.post(x, mask) if self.norm_first else self.pre(x, mask)
+
+
+@wrong("TransformerBlock", "always-pre")
+class FlagForgotten(Skeleton):
+    def forward(self, x, mask=None):
+        return self.pre(x, mask)
+
+
+@wrong("TransformerBlock", "always-post")
+class AsIn2017(Skeleton):
+    def forward(self, x, mask=None):
+        return self.post(x, mask)
+
+
+@wrong("TransformerBlock", "no-residual")
+class NothingAdded(Skeleton):
+    def forward(self, x, mask=None):
+        if self.norm_first:
+            x = self.attention(self.attention_norm(x), mask=mask)
+            return self.feed_forward(self.feed_forward_norm(x))
+        x = self.attention_norm(self.attention(x, mask=mask))
+        return self.feed_forward_norm(self.feed_forward(x))
+
+
+@wrong("TransformerBlock", "normed-stream")
+class NameReused(Skeleton):
+    def pre(self, x, mask):
+        x = self.attention_norm(x)
+        x = x + self.attention(x, mask=mask)
+        x = self.feed_forward_norm(x)
+        return x + self.feed_forward(x)
+
+
+@wrong("TransformerBlock", "old-stream")
+class BothFromTheInput(Skeleton):
+    def forward(self, x, mask=None):
+        if self.norm_first:
+            h = x + self.attention(self.attention_norm(x), mask=mask)
+            return x + self.feed_forward(self.feed_forward_norm(h))
+        h = self.attention_norm(x + self.attention(x, mask=mask))
+        return self.feed_forward_norm(x + self.feed_forward(h))
+
+
+@wrong("TransformerBlock", "one-norm")
+class SameNormTwice(Skeleton):
+    def forward(self, x, mask=None):
+        norm = self.attention_norm
+        if self.norm_first:
+            x = x + self.attention(norm(x), mask=mask)
+            return x + self.feed_forward(norm(x))
+        x = norm(x + self.attention(x, mask=mask))
+        return norm(x + self.feed_forward(x))
+
+
+@wrong("TransformerBlock", "parallel")
+class SideBySide(Skeleton):
+    def forward(self, x, mask=None):
+        if self.norm_first:
+            seen = self.attention(self.attention_norm(x), mask=mask)
+            return x + seen + self.feed_forward(self.feed_forward_norm(x))
+        seen = self.attention_norm(x + self.attention(x, mask=mask))
+        return self.feed_forward_norm(seen + self.feed_forward(x))
+
+
+@wrong("TransformerBlock", "network-first")
+class NetworkFirst(Skeleton):
+    def forward(self, x, mask=None):
+        if self.norm_first:
+            x = x + self.feed_forward(self.feed_forward_norm(x))
+            return x + self.attention(self.attention_norm(x), mask=mask)
+        x = self.feed_forward_norm(x + self.feed_forward(x))
+        return self.attention_norm(x + self.attention(x, mask=mask))
+
+
+@wrong("TransformerBlock", "norm-on-the-way-out")
+class NormOfTheResult(Skeleton):
+    def forward(self, x, mask=None):
+        x = x + self.attention_norm(self.attention(x, mask=mask))
+        return x + self.feed_forward_norm(self.feed_forward(x))
+
+
+@wrong("TransformerBlock", "mask-ignored")
+class MaskForgotten(Skeleton):
+    def forward(self, x, mask=None):
+        return self.pre(x, None) if self.norm_first else self.post(x, None)
+
+
+@wrong("TransformerBlock", "no-network")
+class AttentionOnly(Skeleton):
+    def forward(self, x, mask=None):
+        if self.norm_first:
+            return x + self.attention(self.attention_norm(x), mask=mask)
+        return self.attention_norm(x + self.attention(x, mask=mask))
+
+
+@wrong("TransformerBlock", "future-leaks")
+class LooksAtTheLast(Skeleton):
+    def forward(self, x, mask=None):
+        return super().forward(x, mask) + x[:, -1:]
+
+
+@wrong("TransformerBlock", "raised")
+class MaskByPosition(Skeleton):
+    def pre(self, x, mask):
+        x = x + self.attention(self.attention_norm(x), mask)
+        return x + self.feed_forward(self.feed_forward_norm(x), mask)
+
+
+@right("TransformerBlock")
+class TwoBranches(Skeleton):
+    pass
+
+
+@right("TransformerBlock")
+class WithAHelper(Skeleton):
+    def step(self, x, part, norm):
+        return x + part(norm(x)) if self.norm_first else norm(x + part(x))
+
+    def forward(self, x, mask=None):
+        x = self.step(x, lambda t: self.attention(t, mask=mask), self.attention_norm)
+        return self.step(x, self.feed_forward, self.feed_forward_norm)
+
+
+@right("TransformerBlock")
+class Unrolled(Skeleton):
+    def forward(self, x, mask=None):
+        for part, norm, options in (
+            (self.attention, self.attention_norm, {"mask": mask}),
+            (self.feed_forward, self.feed_forward_norm, {}),
+        ):
+            read = norm(x) if self.norm_first else x
+            x = torch.add(x, part(read, **options))
+            x = x if self.norm_first else norm(x)
+        return x
+
+
+# --- DecoderBlock ---------------------------------------------------------------------------
+
+
+class Decoder(nn.Module):
+    """What the lesson gives."""
+
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__()
+        self.attention = MultiHeadAttention(d_model, n_heads)
+        self.attention_norm = nn.LayerNorm(d_model)
+        self.cross_attention = MultiHeadAttention(d_model, n_heads)
+        self.cross_norm = nn.LayerNorm(d_model)
+        self.feed_forward = FeedForward(d_model, d_ff)
+        self.feed_forward_norm = nn.LayerNorm(d_model)
+
+    def see(self, x, mask):
+        return x + self.attention(self.attention_norm(x), mask=mask)
+
+    def ask(self, x, context, mask):
+        return x + self.cross_attention(self.cross_norm(x), context, mask=mask)
+
+    def think(self, x):
+        return x + self.feed_forward(self.feed_forward_norm(x))
+
+    def forward(self, x, context, mask=None, context_mask=None):
+        return self.think(self.ask(self.see(x, mask), context, context_mask))
+
+
+@wrong("DecoderBlock", "cross-first")
+class AsksFirst(Decoder):
+    def forward(self, x, context, mask=None, context_mask=None):
+        return self.think(self.see(self.ask(x, context, context_mask), mask))
+
+
+@wrong("DecoderBlock", "no-cross")
+class NeverAsks(Decoder):
+    def forward(self, x, context, mask=None, context_mask=None):
+        return self.think(self.see(x, mask))
+
+
+@wrong("DecoderBlock", "cross-reads-x")
+class AsksItself(Decoder):
+    def ask(self, x, context, mask):
+        return x + self.cross_attention(self.cross_norm(x), mask=self.own)
+
+    def forward(self, x, context, mask=None, context_mask=None):
+        self.own = mask
+        return super().forward(x, context, mask, context_mask)
+
+
+@wrong("DecoderBlock", "context-normed")
+class NormsBoth(Decoder):
+    def ask(self, x, context, mask):
+        norm = self.cross_norm
+        return x + self.cross_attention(norm(x), norm(context), mask=mask)
+
+
+@wrong("DecoderBlock", "one-attention")
+class SameAttentionTwice(Decoder):
+    def ask(self, x, context, mask):
+        return x + self.attention(self.cross_norm(x), context, mask=mask)
+
+
+@wrong("DecoderBlock", "no-residual")
+class ReplacedByTheContext(Decoder):
+    def ask(self, x, context, mask):
+        return self.cross_attention(self.cross_norm(x), context, mask=mask)
+
+
+@wrong("DecoderBlock", "norm-shared")
+class TwoNormsForThree(Decoder):
+    def ask(self, x, context, mask):
+        return x + self.cross_attention(self.attention_norm(x), context, mask=mask)
+
+
+@wrong("DecoderBlock", "not-normed")
+class NormForgotten(Decoder):
+    def ask(self, x, context, mask):
+        return x + self.cross_attention(x, context, mask=mask)
+
+
+@wrong("DecoderBlock", "context-mask-ignored")
+class ReadsThePadding(Decoder):
+    def forward(self, x, context, mask=None, context_mask=None):
+        return super().forward(x, context, mask)
+
+
+@wrong("DecoderBlock", "mask-ignored")
+class SeesTheFuture(Decoder):
+    def forward(self, x, context, mask=None, context_mask=None):
+        return super().forward(x, context, None, context_mask)
+
+
+@wrong("DecoderBlock", "post-norm")
+class NormsAfterwards(Decoder):
+    def forward(self, x, context, mask=None, context_mask=None):
+        x = self.attention_norm(x + self.attention(x, mask=mask))
+        x = self.cross_norm(x + self.cross_attention(x, context, mask=context_mask))
+        return self.feed_forward_norm(x + self.feed_forward(x))
+
+
+@wrong("DecoderBlock", "raised")
+class MasksConfused(Decoder):
+    def forward(self, x, context, mask=None, context_mask=None):
+        return super().forward(x, context, context_mask, mask)
+
+
+@right("DecoderBlock")
+class ThreeLines(Decoder):
+    def forward(self, x, context, mask=None, context_mask=None):
+        x = x + self.attention(self.attention_norm(x), mask=mask)
+        x = x + self.cross_attention(self.cross_norm(x), context, mask=context_mask)
+        return x + self.feed_forward(self.feed_forward_norm(x))
+
+
+@right("DecoderBlock")
+class WithMethods(Decoder):
+    pass
+
+
+@right("DecoderBlock")
+class InALoop(Decoder):
+    def forward(self, x, context, mask=None, context_mask=None):
+        steps = (
+            (self.attention_norm, lambda t: self.attention(t, mask=mask)),
+            (self.cross_norm, lambda t: self.cross_attention(t, context, mask=context_mask)),
+            (self.feed_forward_norm, self.feed_forward),
+        )
+        for norm, part in steps:
+            x = x + part(norm(x))
+        return x
+
+
+# --- block_parameters -----------------------------------------------------------------------
+
+
+def total(attention, matrices, d_model, d_ff, norms):
+    return attention + matrices * d_model * d_ff + norms
+
+
+@wrong("block_parameters", "sharing-forgotten")
+def four_squares(d_model, n_heads, n_kv_heads, d_ff, gated):
+    return total(4 * d_model**2, 3 if gated else 2, d_model, d_ff, 2 * d_model)
+
+
+@wrong("block_parameters", "values-full")
+def keys_shared_only(d_model, n_heads, n_kv_heads, d_ff, gated):
+    narrow = d_model * (d_model // n_heads) * n_kv_heads
+    return total(3 * d_model**2 + narrow, 2 + gated, d_model, d_ff, 2 * d_model)
+
+
+@wrong("block_parameters", "out-narrow")
+def out_as_wide_as_keys(d_model, n_heads, n_kv_heads, d_ff, gated):
+    narrow = d_model * (d_model // n_heads) * n_kv_heads
+    return total(d_model**2 + 3 * narrow, 2 + gated, d_model, d_ff, 2 * d_model)
+
+
+@wrong("block_parameters", "no-out")
+def three_matrices_in_attention(d_model, n_heads, n_kv_heads, d_ff, gated):
+    narrow = d_model * (d_model // n_heads) * n_kv_heads
+    return total(d_model**2 + 2 * narrow, 2 + gated, d_model, d_ff, 2 * d_model)
+
+
+@wrong("block_parameters", "times-heads")
+def every_head_full_size(d_model, n_heads, n_kv_heads, d_ff, gated):
+    attention = 2 * n_heads * d_model**2 + 2 * n_kv_heads * d_model**2
+    return total(attention, 2 + gated, d_model, d_ff, 2 * d_model)
+
+
+def attention_of(d_model, n_heads, n_kv_heads):
+    return 2 * d_model**2 + 2 * d_model * (d_model // n_heads) * n_kv_heads
+
+
+@wrong("block_parameters", "two-matrices")
+def gate_forgotten(d_model, n_heads, n_kv_heads, d_ff, gated):
+    return total(attention_of(d_model, n_heads, n_kv_heads), 2, d_model, d_ff, 2 * d_model)
+
+
+@wrong("block_parameters", "three-matrices")
+def always_gated(d_model, n_heads, n_kv_heads, d_ff, gated):
+    return total(attention_of(d_model, n_heads, n_kv_heads), 3, d_model, d_ff, 2 * d_model)
+
+
+@wrong("block_parameters", "no-norms")
+def norms_forgotten(d_model, n_heads, n_kv_heads, d_ff, gated):
+    return total(attention_of(d_model, n_heads, n_kv_heads), 2 + gated, d_model, d_ff, 0)
+
+
+@wrong("block_parameters", "one-norm")
+def one_norm_only(d_model, n_heads, n_kv_heads, d_ff, gated):
+    return total(attention_of(d_model, n_heads, n_kv_heads), 2 + gated, d_model, d_ff, d_model)
+
+
+@wrong("block_parameters", "layer-norms")
+def norms_with_bias(d_model, n_heads, n_kv_heads, d_ff, gated):
+    return total(attention_of(d_model, n_heads, n_kv_heads), 2 + gated, d_model, d_ff, 4 * d_model)
+
+
+@wrong("block_parameters", "differs")
+def biases_everywhere(d_model, n_heads, n_kv_heads, d_ff, gated):
+    biases = 4 * d_model + d_ff
+    attention = attention_of(d_model, n_heads, n_kv_heads) + biases
+    return total(attention, 2 + gated, d_model, d_ff, 2 * d_model)
+
+
+@right("block_parameters")
+def by_formula(d_model, n_heads, n_kv_heads, d_ff, gated):
+    return total(
+        attention_of(d_model, n_heads, n_kv_heads), 3 if gated else 2, d_model, d_ff, 2 * d_model
+    )
+
+
+@right("block_parameters")
+def by_shapes(d_model, n_heads, n_kv_heads, d_ff, gated):
+    width = d_model // n_heads * n_kv_heads
+    shapes = [(d_model, d_model), (d_model, width), (d_model, width), (d_model, d_model)]
+    shapes += [(d_model, d_ff)] * (3 if gated else 2)
+    return sum(rows * columns for rows, columns in shapes) + 2 * d_model
+
+
+@right("block_parameters")
+def by_making_it(d_model, n_heads, n_kv_heads, d_ff, gated):
+    with torch.device("meta"):
+        parts = [
+            MultiHeadAttention(d_model, n_heads, n_kv_heads, bias=False),
+            FeedForward(d_model, d_ff, gated=gated, bias=False),
+            nn.RMSNorm(d_model),
+            nn.RMSNorm(d_model),
+        ]
+    return sum(p.numel() for part in parts for p in part.parameters())
+
+
+# --- by_path_length -------------------------------------------------------------------------
+
+
+def listed(x, sublayers, order=lambda c: c, join=sum):
+    rows = []
+    for length in range(len(sublayers) + 1):
+        paths = []
+        for chosen in itertools.combinations(range(len(sublayers)), length):
+            y = x
+            for i in order(chosen):
+                y = y @ sublayers[i]
+            paths.append(y)
+        rows.append(join(paths))
+    return torch.stack(rows)
+
+
+@wrong("by_path_length", "reversed")
+def last_layer_first(x, sublayers):
+    return listed(x, sublayers, order=lambda c: c[::-1])
+
+
+@wrong("by_path_length", "averaged")
+def mean_of_paths(x, sublayers):
+    return listed(x, sublayers, join=lambda paths: torch.stack(paths).mean(0))
+
+
+@wrong("by_path_length", "neighbours-only")
+def without_gaps(x, sublayers):
+    n, rows = len(sublayers), [x]
+    for length in range(1, n + 1):
+        total = torch.zeros_like(x)
+        for start in range(n - length + 1):
+            y = x
+            for i in range(start, start + length):
+                y = y @ sublayers[i]
+            total = total + y
+        rows.append(total)
+    return torch.stack(rows)
+
+
+@wrong("by_path_length", "identity-missing")
+def nothing_taken_is_nothing(x, sublayers):
+    rows = listed(x, sublayers)
+    return torch.cat([0 * rows[:1], rows[1:]])
+
+
+@wrong("by_path_length", "first-row-missing")
+def lengths_from_one(x, sublayers):
+    return listed(x, sublayers)[1:]
+
+
+@wrong("by_path_length", "cumulative")
+def truncated_nets(x, sublayers):
+    rows = listed(x, sublayers)
+    return torch.stack([rows[: m + 1].sum(0) for m in range(len(rows))])
+
+
+@wrong("by_path_length", "total")
+def only_the_output(x, sublayers):
+    for matrix in sublayers:
+        x = x + x @ matrix
+    return x
+
+
+@wrong("by_path_length", "by-sublayer")
+def what_each_adds(x, sublayers):
+    rows = [x]
+    for matrix in sublayers:
+        added = x @ matrix
+        rows.append(added)
+        x = x + added
+    return torch.stack(rows)
+
+
+@wrong("by_path_length", "columns")
+def matrix_from_the_left(x, sublayers):
+    rows = [x] + [torch.zeros_like(x)] * len(sublayers)
+    for matrix in sublayers:
+        rows = [rows[0]] + [rows[m] + matrix @ rows[m - 1] for m in range(1, len(rows))]
+    return torch.stack(rows)
+
+
+@wrong("by_path_length", "differs")
+def in_place_too_early(x, sublayers):
+    rows = [x] + [torch.zeros_like(x) for _ in sublayers]
+    for matrix in sublayers:
+        for m in range(1, len(rows)):  # upward: a sub-layer is taken twice
+            rows[m] = rows[m] + rows[m - 1] @ matrix
+    return torch.stack(rows)
+
+
+@right("by_path_length")
+def by_combinations(x, sublayers):
+    return listed(x, sublayers)
+
+
+@right("by_path_length")
+def in_one_pass(x, sublayers):
+    rows = [x] + [torch.zeros_like(x) for _ in sublayers]
+    for matrix in sublayers:
+        rows = [rows[0]] + [rows[m] + rows[m - 1] @ matrix for m in range(1, len(rows))]
+    return torch.stack(rows)
+
+
+@right("by_path_length")
+def by_bits(x, sublayers):
+    n = len(sublayers)
+    rows = [torch.zeros_like(x) for _ in range(n + 1)]
+    for choice in range(2**n):
+        y = x
+        for i in range(n):
+            if choice >> i & 1:
+                y = y @ sublayers[i]
+        rows[choice.bit_count()] = rows[choice.bit_count()] + y
+    return torch.stack(rows)
+
+
+@right("by_path_length")
+def recursive(x, sublayers):
+    if len(sublayers) == 0:
+        return x[None]
+    before = recursive(x, sublayers[:-1])
+    taken = before @ sublayers[-1]
+    blank = torch.zeros_like(x)[None]
+    return torch.cat([before, blank]) + torch.cat([blank, taken])
+
+
+# --- add_with_dropout -----------------------------------------------------------------------
+
+
+@wrong("add_with_dropout", "as given")
+def untouched(x, update, p, training):
+    return F.dropout(x + update, p)
+
+
+@wrong("add_with_dropout", "stream-dropped")
+def flag_handed_on(x, update, p, training):
+    return F.dropout(x + update, p, training)
+
+
+@wrong("add_with_dropout", "always-on")
+def only_the_update(x, update, p, training):
+    return x + F.dropout(update, p)
+
+
+@wrong("add_with_dropout", "inverted")
+def not_training(x, update, p, training):
+    return x + F.dropout(update, p, not training)
+
+
+@wrong("add_with_dropout", "never")
+def taken_out(x, update, p, training):
+    return x + update
+
+
+@wrong("add_with_dropout", "x-dropped")
+def the_other_one(x, update, p, training):
+    return F.dropout(x, p, training) + update
+
+
+@wrong("add_with_dropout", "x-lost")
+def residual_lost(x, update, p, training):
+    return F.dropout(update, p, training)
+
+
+@wrong("add_with_dropout", "raised")
+def a_module_made_wrong(x, update, p, training):
+    return x + nn.Dropout(p)(update, training)
+
+
+@wrong("add_with_dropout", "differs")
+def scaled_in_use(x, update, p, training):
+    return x + F.dropout(update, p) if training else x + update * (1 - p)
+
+
+@right("add_with_dropout")
+def flag_by_name(x, update, p, training):
+    return x + F.dropout(update, p=p, training=training)
+
+
+@right("add_with_dropout")
+def if_training(x, update, p, training):
+    if training:
+        update = F.dropout(update, p)
+    return x + update
+
+
+@right("add_with_dropout")
+def by_hand(x, update, p, training):
+    if not training or p == 0:
+        return x + update
+    keep = torch.rand_like(update) >= p
+    return x + update * keep / (1 - p)

@@ -1,0 +1,700 @@
+"""Lesson 03: where a token stands."""
+
+from __future__ import annotations
+
+import torch
+
+from tfcourse import positions as P
+from tfcourse.checks.exercise import Case, Exercise, Twin, Variant, randn
+from tfcourse.checks.quiz import Item, Option
+
+LESSON = "03_positions"
+
+
+# --- sinusoidal_encoding --------------------------------------------------------------------
+
+
+def _encoding_cases() -> list[Case]:
+    sizes = ((5, 6), (1, 4), (40, 16))
+    return [Case(size) for size in sizes] + [
+        Case((7, 8), {"base": 100.0}, note="another base"),
+        Case((300, 10), note="a long one"),
+    ]
+
+
+def _encoding(
+    angles=lambda pos, i, d, base: pos / base ** (2 * i / d),
+    first=torch.sin,
+    second=torch.cos,
+    join=lambda a, b: torch.stack([a, b], -1).flatten(-2),
+):
+    """A sinusoidal encoding with one part of it replaced."""
+
+    def answer(tokens, d_model, base=10000.0):
+        pos, i = torch.arange(tokens)[:, None].double(), torch.arange(d_model // 2).double()
+        turned = angles(pos, i, d_model, base)
+        one, two = turned if isinstance(turned, tuple) else (turned, turned)
+        return join(first(one), second(two)).float()
+
+    return answer
+
+
+SINUSOIDAL = Exercise(
+    name="sinusoidal_encoding",
+    lesson=LESSON,
+    title="sinusoidal encoding",
+    cases=_encoding_cases,
+    witness=P.sinusoidal_encoding,
+    reference=P.sinusoidal_encoding,
+    axes=("tokens", "d_model"),
+    tolerance=1e-4,  # float32 angles of some hundreds
+    hints=(
+        "Two things depend on two different indices: the position (down) and the pair i (across). "
+        "Make the table of angles first, (tokens, d_model / 2), then think of sine and cosine.",
+        "A column of positions, `[:, None]`, with a row of frequencies broadcasts to a table. "
+        "Pair i has one frequency, used twice.",
+        "With `pe = torch.zeros(tokens, d_model)`, the even columns are `pe[:, 0::2]` and the odd "
+        "ones `pe[:, 1::2]`.",
+    ),
+    variants={
+        "halves": Variant(
+            "The numbers are right, their order is not: all sines stand first, then all cosines. "
+            "Here they alternate: sin, cos, sin, cos, … (Some code does it your way. A model does "
+            "not mind, as long as nobody mixes the two.)",
+            _encoding(join=lambda a, b: torch.cat([a, b], -1)),
+        ),
+        "cosine-first": Variant(
+            "In each pair the cosine stands before the sine. Position 0 should be 0, 1, 0, 1, …",
+            _encoding(join=lambda a, b: torch.stack([b, a], -1).flatten(-2)),
+        ),
+        "exponent-i": Variant(
+            "Your frequencies fall too slowly: the exponent is 2i / d_model with i the number of "
+            "the *pair*, and yours is i / d_model.",
+            _encoding(lambda pos, i, d, base: pos / base ** (i / d)),
+        ),
+        "doubled": Variant(
+            "Your frequencies fall too fast. Did you count i in steps of two *and* write 2i? One "
+            "of the two is enough.",
+            _encoding(lambda pos, i, d, base: pos / base ** (4 * i / d)),
+        ),
+        "each-its-own": Variant(
+            "Your sines are right, but each cosine has a frequency of its own. The two of a pair "
+            "share one; otherwise they are no point on a circle.",
+            _encoding(
+                lambda pos, i, d, base: (
+                    pos / base ** (2 * i / d),
+                    pos / base ** ((2 * i + 1) / d),
+                )
+            ),
+        ),
+        "sines-only": Variant(
+            "Both numbers of a pair are sines. A sine alone says the same at two places of each "
+            "turn; the cosine tells them apart.",
+            _encoding(second=torch.sin),
+        ),
+        "multiplied": Variant(
+            "You multiply by base^(2i / d_model) where the formula divides: your pairs get faster "
+            "and faster.",
+            _encoding(lambda pos, i, d, base: pos * base ** (2 * i / d)),
+        ),
+        "from-one": Variant(
+            "Your positions start at 1. The first one is 0: its sines are 0, its cosines 1.",
+            _encoding(lambda pos, i, d, base: (pos + 1) / base ** (2 * i / d)),
+        ),
+        "reversed": Variant(
+            "Your pairs run from slow to fast: the first pair should be the fastest.",
+            _encoding(lambda pos, i, d, base: pos / base ** (2 * (d // 2 - 1 - i) / d)),
+        ),
+        "base-fixed": Variant(
+            "Right for base 10000 only: the argument `base` is not used.",
+            _encoding(lambda pos, i, d, base: pos / 10000 ** (2 * i / d)),
+        ),
+        "transposed": Variant(
+            "The numbers are right, the table is lying on its side: (tokens, d_model), one row a "
+            "position.",
+            lambda tokens, d_model, base=10000.0: P.sinusoidal_encoding(tokens, d_model, base).T,
+        ),
+    },
+)
+
+
+# --- rotate_pairs ---------------------------------------------------------------------------
+
+
+def _rotation_cases() -> list[Case]:
+    cases = []
+    for seed, shape, positions in (
+        (0, (2, 3, 5, 6), torch.arange(5)),
+        (1, (1, 2, 4, 8), torch.tensor([7, 2, 30, 3])),
+        (2, (3, 1, 3, 4), torch.tensor([10, 900, 12])),
+    ):
+        (x,) = randn(seed, shape)
+        plain = torch.equal(positions, torch.arange(len(positions)))
+        note = "" if plain else f"positions {positions.tolist()}"
+        cases.append(Case((x, positions), gradients=seed == 0, note=note))
+    (x,) = randn(3, (1, 2, 5, 10))
+    cases.append(Case((x, torch.arange(5)), {"base": 50.0}, note="another base"))
+    return cases
+
+
+def _rotation(angles=None, turn=None, split=None, join=None):
+    """A rotary turn with one part of it replaced."""
+
+    def answer(x, positions, base=10000.0):
+        half = x.shape[-1] // 2
+        i = torch.arange(half)
+        angle = (
+            positions[:, None] * base ** (-i / half)
+            if angles is None
+            else angles(positions, i, 2 * half, base)
+        )
+        a, b = split(x) if split else (x[..., ::2], x[..., 1::2])
+        cos, sin = angle.cos(), angle.sin()
+        one, two = turn(a, b, cos, sin) if turn else (a * cos - b * sin, a * sin + b * cos)
+        return join(one, two) if join else torch.stack([one, two], -1).flatten(-2)
+
+    return answer
+
+
+def _halves(x):
+    return x.chunk(2, -1)
+
+
+def _side_by_side(a, b):
+    return torch.cat([a, b], -1)
+
+
+def rotate_pairs(x, where, base=10000.0):
+    """Turn each pair (2i, 2i + 1) of x by position · base^(-2i / d_head)."""
+    return P.Rotary(x.shape[-1], base)(x, where)
+
+
+ROTATE = Exercise(
+    name="rotate_pairs",
+    lesson=LESSON,
+    title="rotary: turn the pairs",
+    cases=_rotation_cases,
+    witness=rotate_pairs,
+    reference=rotate_pairs,
+    axes=("batch", "heads", "tokens", "d_head"),
+    tolerance=2e-5,
+    hints=(
+        "Make the angles first: a table (tokens, d_head / 2), one row a token, one column a pair. "
+        "It broadcasts against (batch, heads, tokens, d_head / 2).",
+        "`x[..., 0::2]` is every pair's first number, `x[..., 1::2]` its second. Turn each such "
+        "point (a, b) with the formula above.",
+        "To put the two results back in turn: `torch.stack([…, …], dim=-1)` makes pairs, and "
+        "`flatten(-2)` lays them in a row.",
+    ),
+    variants={
+        "split-half": Variant(
+            "A rotation it is, but of other pairs: you turn number i with number i + d_head / 2. "
+            "Here neighbours belong together, 2i and 2i + 1. (Both layouts are in use; you will "
+            "meet yours below.)",
+            _rotation(split=_halves, join=_side_by_side),
+        ),
+        "clockwise": Variant(
+            "You turn the wrong way round: the minus belongs to the first number, "
+            "(a cos − b sin, a sin + b cos).",
+            _rotation(turn=lambda a, b, c, s: (a * c + b * s, b * c - a * s)),
+        ),
+        "positions-ignored": Variant(
+            "You count the tokens yourself, 0, 1, 2, …, and never look at `where`. When a "
+            "model writes, the next token stands alone, and its position is not 0.",
+            _rotation(
+                lambda pos, i, d, base: torch.arange(len(pos))[:, None] * base ** (-2 * i / d)
+            ),
+        ),
+        "one-angle": Variant(
+            "All pairs turn equally fast, by the position itself. Pair i turns by "
+            "position · base^(−2i / d_head).",
+            _rotation(lambda pos, i, d, base: pos[:, None] * torch.ones(len(i))),
+        ),
+        "exponent-i": Variant(
+            "Your frequencies fall too slowly: the exponent is −2i / d_head, with i the number of "
+            "the pair.",
+            _rotation(lambda pos, i, d, base: pos[:, None] * base ** (-i / d)),
+        ),
+        "base-fixed": Variant(
+            "Right for base 10000 only: the argument `base` is not used.",
+            _rotation(lambda pos, i, d, base: pos[:, None] * 10000.0 ** (-2 * i / d)),
+        ),
+        "multiplied": Variant(
+            "Your pairs get faster and faster: the exponent is *minus* 2i / d_head.",
+            _rotation(lambda pos, i, d, base: pos[:, None] * base ** (2 * i / d)),
+        ),
+        "overwritten": Variant(
+            "Your second number is made of the first one's *new* value. Both lines need the a and "
+            "b of before: keep them.",
+            _rotation(
+                turn=lambda a, b, c, s: (a * c - b * s, (a * c - b * s) * s + b * c),
+            ),
+        ),
+        "added": Variant(
+            "You add the encoding to x. Rotary adds nothing: it turns, and a query keeps its "
+            "length.",
+            lambda x, positions, base=10000.0: (
+                x + P.sinusoidal_encoding(int(positions.max()) + 1, x.shape[-1], base)[positions]
+            ),
+        ),
+        "no-minus": Variant(
+            "Both lines have a plus: that is no rotation, lengths change. The first number of a "
+            "pair becomes a cos − b sin.",
+            _rotation(turn=lambda a, b, c, s: (a * c + b * s, a * s + b * c)),
+        ),
+        "stretched": Variant(
+            "You multiply by the cosine and leave the sine out: the numbers of a pair must mix.",
+            _rotation(turn=lambda a, b, c, s: (a * c, b * c)),
+        ),
+        "not-interleaved": Variant(
+            "The pairs are turned rightly, then all first numbers come before all second ones. "
+            "Put them back where they were.",
+            _rotation(join=_side_by_side),
+        ),
+    },
+)
+
+
+# --- alibi_bias -----------------------------------------------------------------------------
+
+
+def _bias_cases() -> list[Case]:
+    return [Case((heads, tokens)) for heads, tokens in ((8, 5), (4, 7), (2, 3), (1, 4), (16, 6))]
+
+
+def alibi_bias(n_heads, tokens):
+    """ALiBi's bias (heads, queries, keys) for n_heads, a power of two."""
+    where = torch.arange(tokens)
+    return P.ALiBi(n_heads)(where, where)
+
+
+def _bias(slopes=None, distance=None, join=None):
+    def answer(n_heads, tokens):
+        i, where = torch.arange(n_heads), torch.arange(tokens)
+        slope = slopes(i, n_heads) if slopes else 2.0 ** (-8 * (i + 1) / n_heads)
+        away = (distance or (lambda q, k: (q - k).abs()))(where[:, None], where)
+        bias = -slope[:, None, None] * away
+        return join(bias) if join else bias
+
+    return answer
+
+
+ALIBI = Exercise(
+    name="alibi_bias",
+    lesson=LESSON,
+    title="ALiBi: a penalty for distance",
+    cases=_bias_cases,
+    witness=alibi_bias,
+    reference=alibi_bias,
+    axes=("heads", "queries", "keys"),
+    hints=(
+        "Two tables: how far is each key from each query (tokens, tokens), and how steep is each "
+        "head (heads,). The rest is one product.",
+        "`where[:, None] - where` is the table of differences. Which sign has a key after the "
+        "query, and what does the task say of it?",
+        "Eight heads: 1/2, 1/4, …, 1/256. Four heads: 1/4, 1/16, 1/64, 1/256. In both the last is "
+        "2⁻⁸; the steps between are equal in the exponent.",
+    ),
+    variants={
+        "rewarded": Variant(
+            "Your bias is positive: it draws attention to what is far. It should push it away.",
+            _bias(join=lambda bias: -bias),
+        ),
+        "halves-always": Variant(
+            "Right for eight heads only: your slopes are 1/2, 1/4, 1/8, … whatever their number. "
+            "The last of n heads always has 2⁻⁸.",
+            _bias(lambda i, n: 2.0 ** -(i + 1.0)),
+        ),
+        "floored": Variant(
+            "The exponent is rounded to a whole number in yours (`//`): with 16 heads every two "
+            "would be alike. It is 8h / n, with its fraction.",
+            _bias(lambda i, n: 2.0 ** (-8 * (i + 1) // n)),
+        ),
+        "from-zero": Variant(
+            "Your first head has slope 1: the count starts at 1, the first slope is 2^(−8/n).",
+            _bias(lambda i, n: 2.0 ** (-8 * i / n)),
+        ),
+        "one-slope": Variant(
+            "All heads have the same slope. Different slopes let one head look near and another "
+            "far.",
+            _bias(lambda i, n: torch.full((n,), 2.0 ** (-8 / n))),
+        ),
+        "reversed": Variant(
+            "The slopes are right, in the reverse order: head 0 is the steepest.",
+            _bias(lambda i, n: 2.0 ** (-8 * (n - i) / n)),
+        ),
+        "signed": Variant(
+            "Keys after the query are rewarded: their difference is negative, and minus a negative "
+            "number is a bonus. Distance has no sign. (Behind a causal mask nobody would notice.)",
+            _bias(distance=lambda q, k: q - k),
+        ),
+        "squared": Variant(
+            "Your penalty grows with the square of the distance; it grows with the distance.",
+            _bias(distance=lambda q, k: (q - k) ** 2),
+        ),
+        "past-only": Variant(
+            "Keys after the query have bias 0. To forbid them is the mask's work; the bias is the "
+            "same in both directions.",
+            _bias(distance=lambda q, k: (q - k).clamp(min=0)),
+        ),
+        "heads-last": Variant(
+            "The numbers are right, the heads' axis stands last: (heads, queries, keys).",
+            _bias(join=lambda bias: bias.permute(1, 2, 0)),
+        ),
+        "masked": Variant(
+            "The future is −inf in yours: that is the causal mask, and attention brings its own.",
+            _bias(
+                join=lambda bias: bias.masked_fill(
+                    torch.ones_like(bias[0]).triu(1).bool(), -torch.inf
+                )
+            ),
+        ),
+    },
+)
+
+
+# --- score_at_distances (graded) ------------------------------------------------------------
+
+
+def _distance_cases() -> list[Case]:
+    cases = []
+    for seed, d_head, distances in (
+        (0, 6, torch.arange(5)),
+        (1, 8, torch.tensor([0, 3, 40, 11])),
+        (2, 4, torch.tensor([-2, 9, -7])),
+    ):
+        q, k = randn(seed, (d_head,), (d_head,))
+        note = f"distances {distances.tolist()}"
+        cases.append(Case((q, k, distances), gradients=seed == 0, note=note))
+    q, k = randn(3, (10,), (10,))
+    cases.append(Case((q, k, torch.arange(6)), {"base": 50.0}, note="another base"))
+    return cases
+
+
+def _far_out(q, k, distances, base=10000.0, layout="interleaved"):
+    """Both turned, somewhere far from position 0, in double precision."""
+    rotary = P.Rotary(len(q), base, layout).double()
+    start = torch.full((len(distances),), 20)
+    queries, keys = (t.double().expand(len(distances), -1) for t in (q, k))
+    return (rotary(queries, start + distances) * rotary(keys, start)).sum(-1).to(q.dtype)
+
+
+DISTANCES = Exercise(
+    name="score_at_distances",
+    lesson=LESSON,
+    title="the score by distance (graded)",
+    cases=_distance_cases,
+    witness=_far_out,
+    axes=("distances",),
+    tolerance=2e-5,
+    hints=(
+        "The score depends on the distance alone. So you are free to choose where the key stands. "
+        "Which position makes the turning of the key vanish?",
+        "What `rotate_pairs` wants is (…, tokens, d_head) and one position for each token. Your "
+        "query can stand at all the distances at once, as so many tokens.",
+        "`q.expand(len(distances), -1)` is the same query as often as there are distances.",
+    ),
+    variants={
+        "scaled": Variant(
+            "You divide by √d_head. Asked for is the bare score q·k.",
+            spoil=lambda case, right: right / len(case.args[0]) ** 0.5,
+        ),
+        "other-way": Variant(
+            "Your distances run the other way: it is the query that stands `distance` tokens "
+            "*after* the key.",
+            spoil=lambda case, right: _far_out(
+                case.args[0], case.args[1], -case.args[2], **case.kwargs
+            ),
+        ),
+        "split-half": Variant(
+            "You pair number i with i + d_head / 2. In this lesson's layout neighbours belong "
+            "together.",
+            spoil=lambda case, right: _far_out(*case.args, **case.kwargs, layout="split-half"),
+        ),
+        "both-turned": Variant(
+            "The score is the same at all distances: turned by the same angle, or not at all, "
+            "query and key keep their dot product. Only one of them may move.",
+            spoil=lambda case, right: (case.args[0] @ case.args[1]).expand(len(right)),
+        ),
+        "one-angle": Variant(
+            "All pairs turn equally fast in yours.",
+            spoil=lambda case, right: _pairs(case, lambda i, d: 0 * i).sum(-1),
+        ),
+        "twice": Variant(
+            "Yours turns by twice the angle: query and key both move, in opposite directions.",
+            spoil=lambda case, right: _far_out(
+                case.args[0], case.args[1], 2 * case.args[2], **case.kwargs
+            ),
+        ),
+        "base-fixed": Variant(
+            "Right for base 10000 only: the argument `base` is not used.",
+            spoil=lambda case, right: _far_out(*case.args),
+        ),
+        "not-summed": Variant(
+            "You give what each pair contributes; the score is their sum.",
+            spoil=lambda case, right: _pairs(case, lambda i, d: -2 * i / d),
+        ),
+    },
+)
+
+
+def _pairs(case, exponent):
+    """What each pair adds to the score, (distances, pairs), by complex numbers."""
+    q, k, distances = case.args
+    base, d = case.kwargs.get("base", 10000.0), len(q)
+    point_q, point_k = (torch.view_as_complex(t.view(-1, 2)) for t in (q, k))
+    angle = distances[:, None] * base ** exponent(torch.arange(d // 2), d)
+    turned = point_q * point_k.conj() * torch.polar(torch.ones_like(angle.float()), angle.float())
+    return turned.real
+
+
+# --- find the bug ---------------------------------------------------------------------------
+
+
+def _bug_cases() -> list[Case]:
+    cases = []
+    for seed, shape in ((0, (2, 3, 5, 6)), (1, (1, 2, 4, 8)), (2, (3, 1, 6, 4))):
+        (x,) = randn(seed, shape)
+        cases.append(Case((x, torch.arange(shape[2])), gradients=seed == 0))
+    (x,) = randn(3, (1, 2, 3, 8))
+    cases.append(Case((x, torch.tensor([9, 4, 21])), note="positions 9, 4, 21"))
+    (x,) = randn(0, (2, 3, 5, 6))
+    cases.append(
+        Case(
+            (2 * x, torch.arange(5)),
+            note="everything twice as long",
+            twin=Twin(
+                0,
+                lambda base, this: (2 * base, this),
+                "not-linear",
+                "Twice the input does not give twice the output. A rotation is linear.",
+            ),
+        )
+    )
+    return cases
+
+
+def apply_rotary(x, where):
+    """Turn each pair (2i, 2i + 1) of x by position · 10000^(-2i / d_head)."""
+    return rotate_pairs(x, where)
+
+
+def _by_tables(cos_of, sin_of, partner_of, exponent=lambda i, half: -i / half):
+    def answer(x, positions):
+        half = x.shape[-1] // 2
+        angles = positions[:, None] * 10000.0 ** exponent(torch.arange(half), half)
+        return x * cos_of(angles.cos()) + partner_of(x) * sin_of(angles.sin())
+
+    return answer
+
+
+def _doubled(t):
+    return torch.cat([t, t], -1)
+
+
+def _repeated(t):
+    return t.repeat_interleave(2, -1)
+
+
+def _neighbour(x):
+    return torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2)
+
+
+def _other_half(x):
+    a, b = x.chunk(2, -1)
+    return torch.cat([-b, a], -1)
+
+
+BUG = Exercise(
+    name="apply_rotary",
+    lesson=LESSON,
+    title="find the bug: two layouts",
+    cases=_bug_cases,
+    witness=apply_rotary,
+    reference=apply_rotary,
+    axes=("batch", "heads", "tokens", "d_head"),
+    tolerance=2e-5,
+    hints=(
+        "Give it d_head = 4, a single token at position 1, and print `cos`. Which angle does each "
+        "of the four numbers get?",
+        "The two numbers of a pair must turn by one and the same angle. Which numbers are a pair "
+        "in the line with `partner`?",
+        "[t0, t1, t0, t1] or [t0, t0, t1, t1]? One of the two goes with neighbours. Look up "
+        "`repeat_interleave`.",
+    ),
+    variants={
+        "as given": Variant(
+            "The bug is still in. At position 0 all is right; at position 1 the lengths of the "
+            "pairs have changed, and a rotation changes no length.",
+            _by_tables(_doubled, _doubled, _neighbour),
+            to_do=True,
+        ),
+        "split-half": Variant(
+            "Consistent now, and a good rotation, but of the pairs (i, i + d_head / 2). The "
+            "docstring promises neighbours: leave `partner` as it is and look at the tables.",
+            _by_tables(_doubled, _doubled, _other_half),
+        ),
+        "partner-changed": Variant(
+            "Now the tables are made for neighbours and the partners are taken from the other "
+            "half: the same disagreement, the other way round.",
+            _by_tables(_repeated, _repeated, _other_half),
+        ),
+        "only-cos": Variant(
+            "The cosines are mended, the sines still go with the other layout.",
+            _by_tables(_repeated, _doubled, _neighbour),
+        ),
+        "only-sin": Variant(
+            "The sines are mended, the cosines still go with the other layout.",
+            _by_tables(_doubled, _repeated, _neighbour),
+        ),
+        "clockwise": Variant(
+            "The tables are right now, but it turns the wrong way: the sign in `partner` was "
+            "right as it stood.",
+            _by_tables(_repeated, _repeated, lambda x: -_neighbour(x)),
+        ),
+        "no-minus": Variant(
+            "The tables are right now, but the minus in `partner` is gone: no rotation without it.",
+            _by_tables(
+                _repeated,
+                _repeated,
+                lambda x: torch.stack([x[..., 1::2], x[..., ::2]], -1).flatten(-2),
+            ),
+        ),
+        "frequencies": Variant(
+            "The tables are right now, but the frequencies have changed: i / half was right, for "
+            "half is d_head / 2.",
+            _by_tables(_repeated, _repeated, _neighbour, lambda i, half: -2 * i / half),
+        ),
+    },
+)
+
+EXERCISES = [SINUSOIDAL, ROTATE, ALIBI, DISTANCES, BUG]
+QUESTIONS = [
+    Item(
+        "03-order",
+        LESSON,
+        "The six words are given in another order, without positions. What happens to the output "
+        "of *cat*?",
+        (
+            Option(
+                "it changes: its neighbours are others now",
+                "To attention there are no neighbours. It sees a set of keys, and the set is the "
+                "same.",
+            ),
+            Option(
+                "it stays the same, number for number",
+                "Yes. It stands in another row, and in that row nothing has changed.",
+                right=True,
+            ),
+            Option(
+                "it changes a little",
+                "Every sum has the same terms, in another order. Beyond rounding nothing moves.",
+            ),
+        ),
+    ),
+    Item(
+        "03-shift",
+        LESSON,
+        "Query and key both move 100 tokens to the right. What does the rotary score do?",
+        (
+            Option(
+                "it becomes smaller",
+                "Nothing shrinks: turning keeps lengths, and both have turned alike.",
+            ),
+            Option(
+                "it turns by 100 angles",
+                "Both hands turn by these angles. What is between the two stays.",
+            ),
+            Option(
+                "nothing",
+                "Yes: the dot product depends on the angle between them, and that is the "
+                "distance's.",
+                right=True,
+            ),
+        ),
+    ),
+    Item(
+        "03-longer",
+        LESSON,
+        "Trained on 64 characters, tested on 128. Which kind of position will do worst beyond the "
+        "64th?",
+        (
+            Option(
+                "learned: those rows of the table were never trained",
+                "So one would think. Compare it with the measurement below, and look how far "
+                "apart it is from the second worst.",
+                right=True,
+            ),
+            Option(
+                "sinusoidal",
+                "Its formula goes on for ever. Whether the model can read what it has never seen "
+                "is another matter: look at the figure.",
+            ),
+            Option(
+                "ALiBi",
+                "A penalty on the distance has little to extrapolate: look at the figure.",
+            ),
+        ),
+    ),
+    Item(
+        "03-quiz-number",
+        LESSON,
+        "Why not simply add the position's number, 0, 1, 2, …, to the embedding?",
+        (
+            Option(
+                "it cannot be computed for long texts",
+                "It could: it is the easiest of all.",
+            ),
+            Option(
+                "at position 1000 it would drown the word",
+                "Yes. A vector whose numbers are about 1 becomes 1000 in all directions; sines "
+                "and cosines stay between −1 and 1.",
+                right=True,
+            ),
+            Option(
+                "two positions would get the same number",
+                "They would all be different. That is not what is wrong with it.",
+            ),
+        ),
+    ),
+    Item(
+        "03-quiz-values",
+        LESSON,
+        "Rotary turns queries and keys. Why not the values?",
+        (
+            Option(
+                "they would have to be turned back",
+                "Yes: the output is a mixture of values. Turned ones would carry their absolute "
+                "position into the output. The distance is wanted in the *score*.",
+                right=True,
+            ),
+            Option("it would cost too much", "It would cost half as much again: little enough."),
+            Option(
+                "values have an odd number of entries",
+                "They usually have d_head numbers, as queries and keys have.",
+            ),
+        ),
+    ),
+    Item(
+        "03-quiz-layout",
+        LESSON,
+        "You load a checkpoint whose rotary layout is split-half into a model that pairs "
+        "neighbours. What do you see?",
+        (
+            Option(
+                "an error: the shapes do not fit",
+                "All shapes are the same. That is what makes it dangerous.",
+            ),
+            Option(
+                "no error; the model writes worse text",
+                "Yes, silently. Only a comparison with the original's output shows it, or "
+                "permuting the rows of W_q and W_k.",
+                right=True,
+            ),
+            Option(
+                "nothing: the two are equal",
+                "They are equal up to a permutation, and somebody has to do the permutation.",
+            ),
+        ),
+    ),
+]
