@@ -2,16 +2,19 @@
 # # 04 · Norms
 #
 # **What keeps the numbers in hand?** A Transformer is a long chain of products. Multiply often
-# enough by something a little larger than one, and no number fits into the machine; by something
+# enough by something a little larger than one, and the numbers grow beyond all use; by something
 # a little smaller, and nothing is left. How can a hundred layers stand on each other at all?
 #
-# At the end of this lesson you will have written the norms of all today's models, know two wrong
-# ones that are in wide use, have seen why language models do not use BatchNorm, and have measured
-# whether the simpler norm is really the faster one. (Bring some patience for that answer.)
+# At the end of this lesson you will have written the two norms that nearly all models have, know
+# two wrong ones that are in wide use, have seen why language models do not use BatchNorm, and
+# have measured whether the simpler norm is really the faster one. (Bring some patience for that
+# answer.)
 #
 # *About 90 minutes. You need: lessons 01 and 02; mean and variance.*
 
 # %%
+import math
+
 import torch
 from torch import nn
 
@@ -47,13 +50,14 @@ figures.lines(
     log_y=True,
     markers=False,
     alt="Three straight lines on a logarithmic axis: one climbs to thousands, one falls to a "
-    "hundred-thousandth, and even the middle one wanders.",
+    "hundred-thousandth, the middle one stays near 1.",
 )
 
 # %% [markdown]
 # Nobody can set the gain of every layer right, and training changes it with each step. So do not
-# set it: *measure* it and divide. After each layer, take the token's vector, make its mean 0 and
-# its standard deviation 1, and go on with that.
+# set it: *measure* it and divide. Before a layer reads a token's vector, make its mean 0 and its
+# standard deviation 1. A layer that does so is called a **norm**. (So far *norm* was the length
+# of a vector, `v.norm()`. The word has both meanings; they are relatives.)
 #
 # ## LayerNorm, by hand
 #
@@ -148,10 +152,11 @@ for scale in (1.0, 0.1, 0.01, 0.001):
     print(f"{scale:20}   {eps_off[scale]:.1%}")
 
 # %% [markdown]
-# So in a real model, with thousands of numbers, the first slip is harmless, and so is the second
-# as long as tokens are about as large as 1. They are wrong all the same, in the one case that
-# hurts: you load weights that were trained with the right one, and your logits come out a little
-# different, everywhere, for no reason that you can find.
+# So in a real model, with thousands of numbers, the first slip is nearly harmless, and so is the
+# second as long as tokens are about as large as 1. (GPT-2's embeddings start at 0.02; there it is
+# felt.) They are wrong all the same, in the one case that hurts: you load weights that were
+# trained with the right one, and your results come out a little different, everywhere, for no
+# reason that you can find.
 #
 # ### Find the bugs · a LayerNorm from the wild
 #
@@ -205,33 +210,37 @@ batch_norm = check(batch_norm)
 quiz("04-batch")
 
 # %% [markdown]
-# Four differences, each as a number: what is 0 on average; how far sequence 0's output moves when
-# its neighbour in the batch changes; when 40 tokens of padding are put behind it; and between
-# training and use (`eval()`), after ten batches.
+# Differences, each as a number. How far does sequence 0's output move when its neighbour in the
+# batch changes; when 40 tokens of padding are put behind it; when its own *last* token changes
+# (how far do the others move)? And how far are training and use (`eval()`) apart, after ten
+# batches?
 
 # %% tags=["nbval-check-output"]
 torch.manual_seed(0)
 x = torch.randn(2, 10, 8) * 2 + 1
-ones, zeros = torch.ones(8), torch.zeros(8)
-by_layer, by_batch = (lambda x: layer_norm(x, ones, zeros)), batch_norm
-
 other = torch.stack([x[0], x[1] * 5])  # another neighbour
 padded = torch.cat([x, torch.zeros(2, 40, 8)], dim=1)
-module = nn.BatchNorm1d(8)
-for _ in range(10):
-    module(torch.randn(20, 8) * 2 + 1)  # it keeps a running mean and variance
-in_training, in_use = (module.train(mode)(x.flatten(0, 1)) for mode in (True, False))
+later = x.clone()
+later[0, -1] *= 5  # another last token
 
+by_formula = {"LayerNorm": lambda x: layer_norm(x, torch.ones(8), torch.zeros(8)),
+              "BatchNorm": batch_norm}  # fmt: skip
+modules = {"LayerNorm": nn.LayerNorm(8), "BatchNorm": nn.BatchNorm1d(8)}
 moved = {}
-for name, norm in {"LayerNorm": by_layer, "BatchNorm": by_batch}.items():
-    out = norm(x)
-    zero_over = "its numbers" if out.mean(-1).abs().max() < 1e-5 else "batch and tokens"
-    neighbour = (norm(other)[0] - out[0]).abs().max().item()
-    padding = (norm(padded)[0, :10] - out[0]).abs().max().item()
-    use = (in_training - in_use).abs().max().item() if name == "BatchNorm" else 0.0
-    moved[name] = (neighbour, padding, use)
-    print(f"{name}: mean 0 over {zero_over:16} | neighbour {neighbour:.2f} | "
-          f"padding {padding:.2f} | training to use {use:.2f}")  # fmt: skip
+for name, norm in by_formula.items():
+    out, module = norm(x), modules[name]
+    for _ in range(10):
+        module(torch.randn(20, 8) * 2 + 1)  # BatchNorm keeps a running mean and variance
+    in_training, in_use = (module.train(mode)(x.flatten(0, 1)) for mode in (True, False))
+    moved[name] = {
+        "neighbour": (norm(other)[0] - out[0]).abs().max().item(),
+        "padding": (norm(padded)[0, :10] - out[0]).abs().max().item(),
+        "later token": (norm(later)[0, :9] - out[0, :9]).abs().max().item(),
+        "use": (in_training - in_use).abs().max().item(),
+    }
+    print(f"{name}:", "  ".join(f"{what} {value:.2f}" for what, value in moved[name].items()))
+    means = {"its numbers": out.mean(-1), "all tokens": out.mean((0, 1))}
+    print("   mean over", {over: f"{m.abs().max():.2f}" for over, m in means.items()})
 
 # %% [markdown]
 # |  | LayerNorm | BatchNorm |
@@ -239,16 +248,18 @@ for name, norm in {"LayerNorm": by_layer, "BatchNorm": by_batch}.items():
 # | mean and variance over | the numbers of one token | all tokens of the batch |
 # | another sequence in the batch changes | nothing | the output |
 # | sequences of different length, padding | no matter | distort the mean |
+# | a later token changes | nothing before it | all of the sequence: the future leaks |
 # | in use, one token at a time | the same sum | must fall back on stored means |
 #
-# For images of equal size the right column is bearable. For sentences of all lengths, written one
-# token at a time, it is not.
+# For images of equal size the right column is bearable. For sentences of all lengths, read by a
+# model that must not see the future and written one token at a time, it is not.
 #
 # ## Where a norm sends a token
 #
-# What does LayerNorm (without weight and bias) leave of a token? **Predict** before you touch:
-# three numbers, so a point in space. The mean is taken away. What does that do to the point? Then
-# it is divided by its spread. How far from the origin can it be afterwards?
+# What does LayerNorm (without weight and bias) leave of a token? (The third picture, RMSNorm,
+# comes next.) **Predict** before you touch: three numbers, so a point in space. The mean is taken
+# away. What does that do to the point? Then it is divided by its spread. How far from the origin
+# can it be afterwards?
 
 # %%
 NormGeometry()
@@ -267,16 +278,18 @@ print(f"√3 = {3**0.5:.3f}")
 # Subtracting the mean drops the point onto the plane of all points whose numbers sum to 0.
 # Dividing then pushes it in or out until its length is √d. Together: all tokens land on a sphere
 # *inside that plane*; in three dimensions, a circle. What a token says from here on, it says by
-# its direction.
+# its direction. The second line is the same without subtracting: the length is √d again, but the
+# sums are not 0. The tokens are on the sphere, not in the plane.
 #
 # ## Leave the mean out: RMSNorm
 #
 # Is the plane needed, or only the sphere? **RMSNorm** leaves the mean alone and divides by the
 # *root of the mean of the squares*. There is no bias either:
 #
-# $$y_j = w_j\,\frac{x_j}{\sqrt{\frac1d\sum_{j=1}^d x_j^2 + \varepsilon}}$$
+# $$y_j = w_j\,\frac{x_j}{\sqrt{\frac1d\sum_{k=1}^d x_k^2 + \varepsilon}}$$
 #
-# with the letters from above. Llama, Mistral, Qwen, Gemma, Phi-3: they all have it.
+# with the letters from above; k runs over all of the token's numbers. Llama, Mistral, Qwen,
+# Gemma, Phi-3: they all have it.
 #
 # ### Exercise · RMSNorm
 
@@ -300,15 +313,17 @@ print("equal to nn.RMSNorm to 1e-5:", rms_gap < 1e-5)
 # %% [markdown]
 # ## Is it faster? Is it as good?
 #
-# One pass less over the numbers. "10 to 15 percent faster, with the same quality" is what one
-# reads. These are two claims.
+# One pass less over the numbers. The paper measured 7 to 64 percent less time, depending on the
+# model; "10 to 15 percent faster, with the same quality" is what one often reads. These are two
+# claims.
 
 # %%
 quiz("04-speed")
 
 # %% [markdown]
-# Four candidates, forward and backward, in turn: the two formulas as you wrote them, and the two
-# that come with PyTorch.
+# Four candidates, forward and backward: the two formulas, written out in the package as you wrote
+# them, and the two that come with PyTorch. Median of 25, and the width of the middle half. (eps
+# is given to `nn.RMSNorm`, whose own default is smaller.)
 
 # %%
 here = device.pick_device()
@@ -335,11 +350,12 @@ for name, (median, spread) in times.items():
 # for LayerNorm somebody has written a fused kernel that goes over the numbers once, for RMSNorm
 # on this kind of device nobody has. On a graphics card with a fused one it may be the reverse.
 #
-# The lesson in it: what costs is not the additions, it is the trips to memory. And a whole model
-# spends little time in its norms anyway.
+# The lesson in it: what costs is not the additions, it is the trips to memory.
 #
-# And the quality? The same small language model, five seeds each, one with LayerNorm and one with
-# RMSNorm, reads Python's manual. First a short run, so that you see it learn:
+# And the quality? The same small language model (three blocks, d_model = 96, 500 steps on
+# Python's manual), five seeds each, one with LayerNorm and one with RMSNorm. First a short run,
+# so that you see it learn. (The curve is the loss on the text that it trains on, the printed
+# number on pages that it has never seen, after the last step.)
 
 # %%
 watch = figures.LiveCurve("Does it learn with RMSNorm?", 60)
@@ -359,7 +375,7 @@ for name, (mean, spread) in quality.items():
     print(f"{name:>10}: {mean:.3f} ± {spread:.3f} nats   ({seeds})")
 quality_gap = quality["RMSNorm"][0] - quality["LayerNorm"][0]
 print(
-    f"difference {quality_gap:+.3f}; the seeds differ by {max(s for _, s in quality.values()):.3f}"
+    f"difference {quality_gap:+.4f}; the seeds differ by {max(s for _, s in quality.values()):.3f}"
 )
 
 # %% [markdown]
@@ -368,13 +384,14 @@ print(
 #
 # ## Where norms stand
 #
-# In a block there are two: one before attention, one before the feed-forward network (lesson 05).
-# What they read is normed; what the two sub-layers give is *added* to the stream, x + f(norm(x)).
-# That is **pre-norm**. (Lesson 06 compares it with post-norm, norm(x + f(x)).)
+# A block (lesson 06) has two parts: attention, and a feed-forward network (lesson 05). Each of
+# them reads a token's vector and *adds* its result to it. The vector that runs through all
+# blocks, and is added to, is called the **residual stream**. In **pre-norm** models each part has
+# a norm in front of it: x + f(norm(x)). So only what a part *reads* is normed; the stream itself
+# is not. (Lesson 06 compares it with post-norm, norm(x + f(x)).)
 #
-# Nobody norms the stream itself. **Predict**: 32 untrained blocks, each adds something of about
-# equal size. How does the stream's size grow with depth: not at all, like √depth, like depth, or
-# like 2^depth?
+# **Predict**: 32 untrained blocks, two additions each, all of about equal size. How does the
+# stream's size grow with depth: not at all, like √depth, like depth, or like 2^depth?
 
 # %%
 torch.manual_seed(0)
@@ -391,9 +408,13 @@ with torch.no_grad():
         sizes.append(x.std().item())
 after = nn.LayerNorm(128)(x).std().item()
 grown = sizes[-1] / sizes[0]
+added = (sizes[1] / sizes[0]) ** 2 - 1  # by how much the first block raised the variance
 figures.lines(
     range(33),
-    {"pre-norm stream": sizes},
+    {
+        "pre-norm stream": sizes,
+        "√(1 + as much variance each time)": [(1 + n * added) ** 0.5 for n in range(33)],
+    },
     title="How large is what 32 blocks have added up?",
     x_label="blocks passed",
     y_label="standard deviation of the stream",
@@ -404,29 +425,33 @@ figures.lines(
 )
 
 # %% [markdown]
-# Like a square root: independent additions add their *variances*. So the head would be given
-# numbers that depend on how deep the model is, and each block's own part counts less and less.
-# Hence **one last norm** before the head. GPT-2 calls it `ln_f`, Llama `norm`. To forget it is a
-# classic: everything has the right shape, and nothing works.
+# Roughly like a square root: independent additions add their *variances*. (Not exactly: later
+# blocks add a little more than the first.) These are untrained weights that keep the size of what
+# they read. GPT-2 starts with smaller ones, as you will see in lesson 06, and training changes
+# all of them. So the size of the stream is a matter of depth, of weights, of luck; and what comes
+# after the last block, the layer that scores the next word, would be given whatever it happens to
+# be. Hence **one last norm** before it. GPT-2 calls it `ln_f`, Llama `norm`. To forget it is a
+# classic: every shape is right, and the model, loaded from a checkpoint that has it, writes
+# nonsense.
 #
 # ### Exercise · fold the norm into the next layer
 #
-# A norm's weight and bias are always followed by a linear layer. So they need not exist at all:
-# one can put them into that layer, and many do before they take a model apart. Let y be a normed
-# token *before* weight and bias. Find the two tensors for which
+# In a pre-norm block what a norm gives is read by linear layers only. So its weight and bias need
+# not exist at all: one can put them into the layer that reads, and many do before they take a
+# model apart. Call the norm's two tensors `scale` and `shift`, both (d_in,); the next layer has
+# `w`, (d_out, d_in), and `b`, (d_out,), as `nn.Linear` stores them: it computes $\sum_j w_{ij}\,
+# y_j + b_i$. Let y be a token that is normed but not yet scaled and shifted. Find two tensors for
+# which
 #
-# `F.linear(y, w_new, b_new)` equals `F.linear(y * weight + bias, w, b)`, for every y.
-#
-# `weight` and `bias` are (d_in,), `w` is (d_out, d_in) and `b` (d_out,), as `nn.Linear` stores
-# them: it computes $\sum_j w_{ij}\, y_j + b_i$.
+# `F.linear(y, w_new, b_new)` equals `F.linear(y * scale + shift, w, b)`, for every y.
 
 
 # %% exercise="fold_norm" graded=true points=3 difficulty=2 minutes=15
-def fold_norm(weight, bias, w, b):
+def fold_norm(scale, shift, w, b):
     """(w_new, b_new) that do the norm's scaling and shifting as well"""
     ### BEGIN SOLUTION
-    w_new = w * weight  # column j times weight[j]
-    b_new = w @ bias + b
+    w_new = w * scale  # column j times scale[j]
+    b_new = w @ shift + b
     return w_new, b_new
     ### END SOLUTION
 
@@ -463,28 +488,35 @@ claims.add(
 claims.add(
     "BatchNorm depends on the rest of the batch, LayerNorm does not",
     "yes",
-    f"moves by {moved['BatchNorm'][0]:.2f} and {moved['LayerNorm'][0]:.2f}",
-    moved["BatchNorm"][0] > 0.1 and moved["LayerNorm"][0] == 0,
+    f"moves by {moved['BatchNorm']['neighbour']:.2f} and {moved['LayerNorm']['neighbour']:.2f}",
+    moved["BatchNorm"]["neighbour"] > 0.1 and moved["LayerNorm"]["neighbour"] == 0,
 )
+exponent = math.log(sizes[32] / sizes[8]) / math.log(32 / 8)
 claims.add(
     "a pre-norm stream grows like √depth",
-    "√64 = 8 times, for 64 additions",
-    f"{grown:.1f} times after 32 blocks",
-    4 < grown < 12,
+    "power 0.5",
+    f"from block 8 to 32 like depth to the power {exponent:.2f}",
+    0.4 < exponent < 0.65,
+    only_if="untrained, with weights that keep the size",
 )
 claims
 
 # %%
 claims = Claims("04_norms, RMSNorm against LayerNorm")
-formula = 1 - times["RMSNorm, by formula"][0] / times["LayerNorm, by formula"][0]
-built_in = 1 - times["nn.RMSNorm"][0] / times["nn.LayerNorm"][0]
-claims.add("time saved, by formula", "10–15%", f"{formula:+.0%}", 0.05 < formula < 0.3)
-claims.add("time saved, PyTorch's own", "10–15%", f"{built_in:+.0%}", 0.05 < built_in < 0.3)
+formula = times["RMSNorm, by formula"][0] / times["LayerNorm, by formula"][0]
+built_in = times["nn.RMSNorm"][0] / times["nn.LayerNorm"][0]
+for what, ratio in {"by formula": formula, "PyTorch's own": built_in}.items():
+    claims.add(
+        f"RMSNorm takes less time, {what}",
+        "7–64% less (the paper), often 10–15%",
+        f"{ratio:.2f} times LayerNorm's",
+        0.36 <= ratio <= 0.93,
+    )
 spread = max(s for _, s in quality.values())
 claims.add(
     "the same quality",
     "the same",
-    f"{quality_gap:+.3f} nats, seeds ± {spread:.3f}",
+    f"{quality_gap:+.4f} nats, seeds ± {spread:.3f}",
     abs(quality_gap) < 2 * spread,
 )
 claims
@@ -509,8 +541,8 @@ quiz("04-quiz-last")
 #
 # - J. Ba, J. Kiros, G. Hinton, *Layer Normalization*, 2016.
 # - S. Ioffe, C. Szegedy, *Batch Normalization*, 2015.
-# - B. Zhang, R. Sennrich, *Root Mean Square Layer Normalization*, 2019: where the percentages
-#   come from.
+# - B. Zhang, R. Sennrich, *Root Mean Square Layer Normalization*, 2019: the
+#   measurements of 7 to 64 percent.
 # - S. Brody, U. Alon, E. Yahav, *On the Expressivity Role of LayerNorm in Transformers'
 #   Attention*, 2023: the geometry.
 #

@@ -6,13 +6,15 @@
 # and *of* together mean *Paris*?
 #
 # At the end of this lesson you will have built the part that does, plain and gated; you will have
-# found the place in a trained network where one fact is stored, and changed it, so that one
-# answer changes and no other. And you will know where two thirds of all parameters are, and when
+# found a place in a trained network that speaks for one fact, and changed it, so that one answer
+# changes and no other. And you will know where two thirds of a block's parameters are, and when
 # that is no longer true.
 #
-# *About 100 minutes. You need: lessons 01, 02 and 04.*
+# *About 100 minutes. You need: lessons 01 to 04.*
 
 # %%
+import copy
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -32,8 +34,10 @@ from tfcourse.widgets import Activations
 # $$\mathrm{FFN}(x) = \operatorname{relu}(x W_1 + b_1)\, W_2 + b_2$$
 #
 # $x$ is one token, (d_model,); $W_1$ is (d_model, d_ff) and $W_2$ (d_ff, d_model); $b_1$, $b_2$
-# are biases; d_ff is usually 4 · d_model. The **ReLU** is max(x, 0), number by number. One trace
-# with a pencil, d_model = 3 and d_ff = 4:
+# are biases; d_ff is usually 4 · d_model. The **ReLU** is max(x, 0), number by number. Each
+# column of $W_1$, with its number in $b_1$, is a **unit** (or *neuron*); the function in the
+# middle is the **activation function**; the number that comes out of it is how strongly the unit
+# *fires*. One trace with a pencil, d_model = 3 and d_ff = 4:
 
 # %% tags=["nbval-check-output"]
 x = torch.tensor([0.5, -1.0, 0.8])
@@ -95,12 +99,13 @@ print(f"without the ReLU: {w1.numel() + w2.numel()} numbers do the work of {(w1 
 #
 # ## Which bend?
 #
-# ReLU is the oldest. It has one flaw: where the sum is negative its slope is 0. A unit that is
-# negative for *every* input gets no gradient from anywhere and cannot come back. It is **dead**.
+# ReLU is the oldest of the three. It has one flaw: where the sum is negative its slope is 0. A
+# unit that is negative for *every* input gets no gradient from anywhere and cannot come back by
+# itself. It is **dead**.
 #
-# **GELU** is smooth. It multiplies x by $\Phi(x)$, the share of a normal distribution that lies
-# below x: nearly 0 for x = −3, a half at 0, nearly 1 at 3. **SiLU** does the same with a sigmoid.
-# (It is also called *swish*.)
+# **GELU** is smooth. It multiplies x by $\Phi(x)$, the share of a standard normal distribution
+# that lies below x: nearly 0 for x = −3, a half at 0, nearly 1 at 3. **SiLU** does the same with
+# a sigmoid. (It is also called *swish*.)
 #
 # $$\operatorname{gelu}(x) = x\,\Phi(x) = x \cdot
 #   \tfrac12\left(1 + \operatorname{erf}\frac{x}{\sqrt2}\right), \qquad
@@ -162,9 +167,10 @@ gelu_tanh = check(gelu_tanh)
 # ## A network that knows twenty facts
 #
 # Now let us see one at work. Twenty questions: a country and what is asked of it; one token of
-# input, the sum of their two vectors. No attention: there is nobody to attend to. The network has
-# 64 units, and what it gives is *added* to the input and compared with every word's vector. The
-# nearest word is the answer.
+# input, the sum of their two vectors. No attention: there is nobody to attend to. The network is
+# the package's `FeedForward(32, 64)`: its `up` is the formula's $W_1$ and $b_1$, its `down` $W_2$
+# and $b_2$. It has 64 units, and what it gives is *added* to the input; the word whose vector has
+# the largest dot product with the sum is the answer.
 
 # %%
 countries = "France Italy Spain Japan Egypt Peru Kenya Norway Greece Cuba".split()
@@ -224,25 +230,29 @@ for rate in (0.01, 0.3):
         print(f"{name}, rate {rate}: {dead[name, rate]:4.0%} of the units dead, {right:.0%} right")
 
 # %% [markdown]
-# At a good rate hardly any unit dies. At the bad one almost all do, *and GELU does not save
-# them*: far out its slope is not zero, but 0.00001 does not bring anybody back. What smoothness
-# helps is the unit that is only a little negative. (The answers are right all the same: with so
-# few facts the words' own vectors can learn them alone.)
+# At the good rate GELU loses none, ReLU a few; at the bad rate both lose nearly all. So GELU
+# protects against small accidents, not against large ones: far out its slope is not zero, but
+# next to nothing. (One seed; the answers are right all the same, for with so few facts the words'
+# own vectors can learn them alone.)
 #
 # ## Keys and values
 #
 # Look at the formula with other eyes. Unit j computes a dot product of x with column j of $W_1$.
-# It asks: *how much do you look like my pattern?* Call that column the unit's **key**. Then it
-# adds row j of $W_2$, as often as it fires, to the output. Call that row its **value**.
+# It asks: *how much do you look like my pattern?* Call that column the unit's **key**, $k_j$.
+# Then it adds row j of $W_2$, as strongly as it fires, to the output. Call that row its
+# **value**, $v_j$.
 #
-# $$\mathrm{FFN}(x) = \sum_{j=1}^{d_{ff}} \operatorname{relu}(x \cdot k_j + b_j)\; v_j \;+\; b_2$$
+# $$\mathrm{FFN}(x) = \sum_{j=1}^{d_{ff}} \operatorname{relu}(x \cdot k_j + b_{1,j})\; v_j
+#   \;+\; b_2$$
+#
+# where $b_{1,j}$ is the j-th number of $b_1$.
 #
 # That is a memory: patterns, and what to say when they are met. (`nn.Linear` stores its matrix
 # the other way round. There key j is *row* j of `up.weight`, and value j is *column* j of
 # `down.weight`.)
 #
-# Let us train once more, and make it a little dear to fire: the mean activation is added to the
-# loss. Then few units fire at once, and one can read them.
+# Let us train once more, and make it a little dear to fire: the mean of all that fires is added
+# to the loss. Then few units fire at once, and one can read them.
 
 # %%
 torch.manual_seed(0)
@@ -261,31 +271,33 @@ right = (model(asked).argmax(-1) == answers).float().mean().item()
 print(f"{right:.0%} of the answers are right")
 
 # %% [markdown]
-# Which question makes which unit fire? We list, for some units that fire for a single question
-# only, the question and the word to which the unit's *value* points: the word whose vector has
-# the greatest dot product with it.
+# Which question makes which unit fire? We list the units that fire for a single question only:
+# the question, and the word to which the unit's *value* points, the one whose vector has the
+# largest dot product with it.
 
 # %%
 with torch.no_grad():
     x = model.words(asked).sum(dim=1)  # (20, 32)
     hidden = model.hidden(x)  # (20, 64)
     points_to = (model.words.weight @ model.network.down.weight).argmax(dim=0)  # (64,)
-fires_for = (hidden > 0).sum(dim=0)  # how many questions each unit fires for
+fires_for = (hidden > 0).sum(dim=0)  # for how many questions each unit fires
 alone = [unit for unit in range(64) if fires_for[unit] == 1]
-agree = 0
+speaks = []  # units that fire for one question and point to its answer
 for unit in alone:
     question = hidden[:, unit].argmax().item()
     country, what, answer = facts[question]
-    agree += words[points_to[unit]] == answer
-    if unit in alone[:8]:
-        print(f"unit {unit:2} fires for {what:>7} of {country:<7} value points to "
-              f"{words[points_to[unit]]}")  # fmt: skip
-print(f"{len(alone)} units fire for one question alone; {agree} of them point to its answer")
+    if words[points_to[unit]] == answer:
+        speaks.append(unit)
+    print(f"unit {unit:2} fires for {what:>7} of {country:<7} value points to "
+          f"{words[points_to[unit]]}")  # fmt: skip
+print(f"{len(alone)} of 64 units fire for one question alone; {len(speaks)} of them point to its "
+      f"answer; {(fires_for == 0).sum()} never fire")  # fmt: skip
 
 # %% [markdown]
-# Nobody told it to. In a large model it is not so clean: a unit fires for many things, and a fact
-# lies in many units. But the picture holds well enough that people have found and edited single
-# facts in it. Let us do that.
+# Nobody told it to. It is not quite clean: some questions have two units of their own, some have
+# none, and to fire for a question does not prove that the answer lies there; only the units that
+# also *point* to it speak for it. In a large model it is much less clean. But the picture holds
+# well enough that people have found and edited single facts in such models. Let us do that.
 #
 # ### Exercise · edit one value
 #
@@ -310,35 +322,47 @@ def edit_one_value(w_down, hidden, delta):
 edit_one_value = check(edit_one_value)
 
 # %% [markdown]
-# Now the experiment. To one of the twenty questions the network shall answer *Tokyo*. We take a
-# question that has a unit of its own, push that unit's value from the true answer's vector toward
-# Tokyo's, just far enough, and ask all twenty questions again. (The cell does the edit itself, so
-# that it runs without your solution.)
+# Now the experiment. To one of the twenty questions the network shall answer *Oslo*. We take a
+# question that has a unit speaking for it, and push that unit's value from the true answer's
+# vector toward Oslo's, until Oslo leads by 1. That is the exercise's edit, with delta = push ·
+# toward. (The cell works it out by itself, so that it runs without your solution.) Then we ask
+# all twenty questions again; and once more with a unit that fires for many.
+
 
 # %%
-unit = max(alone, key=lambda j: hidden[:, j].max().item() * (points_to[j] != words.index("Tokyo")))
-question = hidden[:, unit].argmax().item()
-with torch.no_grad():
-    table = model.words.weight
-    told = words.index("Tokyo")
-    scores = (x + model.network(x)) @ table.T
-    toward = table[told] - table[answers[question]]
-    lacking = scores[question].max() - scores[question, told] + 1.0
-    step = lacking / (toward @ toward) / hidden[question, unit]
+@torch.no_grad()
+def edit(unit, question, told):
+    """The answers that change when one unit's value is pushed until `told` answers `question`."""
+    edited = copy.deepcopy(model)
+    table = edited.words.weight
+    scores = model(asked)
     old = scores.argmax(dim=-1)
-    model.network.down.weight[:, unit] += step * toward  # one value, nothing else
-    new = model(asked).argmax(dim=-1)
-changed = (old != new).nonzero().flatten().tolist()
-for i in changed:
-    country, what, _ = facts[i]
-    print(f"{what} of {country}: was {words[old[i]]}, is now {words[new[i]]}")
-print(f"{len(changed)} of {len(facts)} answers changed, by {table.shape[1]} of "
+    toward = table[words.index(told)] - table[old[question]]
+    lacking = scores[question, old[question]] - scores[question, words.index(told)] + 1.0
+    push = lacking / (toward @ toward)  # toward · toward: what a step of length 1 gains
+    edited.network.down.weight[:, unit] += push * toward / hidden[question, unit]
+    new = edited(asked).argmax(dim=-1)
+    return [(i, words[old[i]], words[new[i]]) for i in range(len(facts)) if old[i] != new[i]]
+
+
+unit = max((u for u in speaks if "Norway" not in facts[hidden[:, u].argmax()]),
+           key=lambda u: hidden[:, u].max())  # fmt: skip
+shared = max(range(64), key=lambda u: fires_for[u].item())
+edits = {}
+for u in (unit, shared):
+    edits[u] = edit(u, hidden[:, u].argmax().item(), told="Oslo")
+    print(f"unit {u}, which fires for {fires_for[u]} of {len(facts)} questions:")
+    for i, before, after in edits[u]:
+        print(f"    {facts[i][1]} of {facts[i][0]}: was {before}, is now {after}")
+changed = edits[unit]
+print(f"one value: {model.network.down.weight.shape[0]} of "
       f"{sum(p.numel() for p in model.parameters())} numbers")  # fmt: skip
 
 # %% [markdown]
-# Why did no other answer move? Because no other question makes this unit fire. In a network whose
-# units are shared (train it without the price on firing), an edit has neighbours that it hits;
-# try it.
+# The first edit changes one answer and no other: no other question makes this unit fire. The
+# second unit is shared, and an edit of its value is heard wherever it fires. How many answers it
+# turns depends on how strongly; in a large model, where nearly all units are shared, this is the
+# difficulty of editing.
 #
 # ## A gate
 #
@@ -395,13 +419,15 @@ print(f"Phi-3-mini, 3072 → 8192, gated: {phi / 1e6:.1f}M")
 # %% [markdown]
 # So *adjusted* does not mean "to the first row". It means: to a plain network of the usual width
 # 4d = 16384, which is not in the table at all. And 11008 is itself an adjusted width: two thirds
-# of 16384 is 10922.7, rounded up to a multiple of 256, as hardware likes it. The first row of the
-# table is a network that nobody builds.
+# of 16384 is 10922.7, rounded up to a multiple of 256, which suits the hardware. The first row of
+# the table compares it with a plain network that is narrower than usual.
 #
 # ## Is it better?
 #
-# "SwiGLU beats GELU at equal parameters." Same model, same number of parameters, five seeds each:
-# does it here? First a short run, live.
+# "SwiGLU beats GELU at equal parameters." Does it here? The same small language model each time,
+# character by character on Python's manual: three blocks, d_model = 96, d_ff = 384 plain and 256
+# gated, 500 steps, five seeds each. First a short run, live. (The curve is the loss on the text
+# that it trains on, the printed number on pages that it has never seen.)
 
 # %%
 watch = figures.LiveCurve("Does it learn with SwiGLU?", 60)
@@ -430,6 +456,7 @@ figures.lines(
     x_label="step (record in data/feed_forwards.json)",
     y_label="training loss in nats, mean of the seeds",
     markers=False,
+    from_zero=False,
     spread={name: torch.tensor(r["curves"]).std(0).tolist()[4:] for name, r in results.items()},
     alt="Four falling curves close together. Held out in the end: "
     + ", ".join(f"{name} {mean:.3f}" for name, (mean, _) in quality.items())
@@ -438,10 +465,11 @@ figures.lines(
 
 # %% [markdown]
 # A small gain is still a gain, if it is larger than the spread of the seeds; the closing table
-# says whether it is. And compare the first two rows: what the smooth bend of GELU gains over the
-# corner of ReLU is not to be seen here. It is the gate that helps. Why? The author of the paper
-# on it wrote that he had no explanation and put it down to divine benevolence. It may be that a
-# product of two sums can say *this and that* where a single sum can only say *this or that*.
+# says whether it is. And compare the first two rows: GELU is not better than ReLU here, it is a
+# little *worse*, in every seed. At this size we would not build on that; but it is the gate that
+# helps, not the smooth bend. Why? The author of the paper on it wrote that he had no explanation
+# and put it down to divine benevolence. One may say this much: a plain unit can only add; a
+# product lets one sum *scale* what another has found.
 #
 # ## Two thirds, or four fifths
 
@@ -466,15 +494,18 @@ def shares(name, d_model, n_heads, n_kv_heads, d_ff, gated):
 
 plain = shares("d 4096, 4×, plain", 4096, 32, None, 4 * 4096, False)
 phi3 = shares("Phi-3-mini", 3072, 32, None, 8192, True)
+wide = shares("d 4096, d_ff 14336", 4096, 32, None, 14336, True)
 llama3 = shares("Llama-3 8B", 4096, 32, 8, 14336, True)
 print(
     f"32 plain layers: {32 * plain[0] / 1e9:.1f}B of {32 * sum(plain) / 1e9:.1f}B in the networks"
 )
 
 # %% [markdown]
-# *Two thirds of a block are the network* is true when every head has its own keys and values.
-# With shared ones (lesson 02) attention shrinks, and the networks have four fifths. Whoever asks
-# where a large model keeps what it knows should start here.
+# *Two thirds of a block are the network* is true when every head has its own keys and values and
+# the network has its usual width. Llama-3 does otherwise twice: a wider network (the row above it
+# has that alone), and shared keys and values (lesson 02), which shrink attention. There the
+# networks have four fifths. Whoever asks where a large model keeps what it knows should start
+# here.
 #
 # ## What we measured
 
@@ -488,11 +519,15 @@ claims.add(
     f"{linear_gap:.0e}",
     linear_gap < 1e-4,
 )
+lost = {
+    rate: f"ReLU {dead['relu', rate]:.0%}, GELU {dead['gelu', rate]:.0%}" for rate in (0.01, 0.3)
+}
 claims.add(
     "GELU units do not die, ReLU units do",
     "ReLU only",
-    f"at rate 0.3: ReLU {dead['relu', 0.3]:.0%}, GELU {dead['gelu', 0.3]:.0%}",
-    dead["relu", 0.3] > 2 * dead["gelu", 0.3],
+    f"rate 0.01: {lost[0.01]}; rate 0.3: {lost[0.3]}",
+    dead["gelu", 0.01] < dead["relu", 0.01],
+    only_if="the learning rate is a sane one",
 )
 claims.add(
     "one value edited changes one answer",
@@ -501,6 +536,10 @@ claims.add(
     len(changed) == 1,
     only_if="no other question makes the unit fire",
 )
+claims
+
+# %%
+claims = Claims("05_feed_forward, sizes")
 table = [f"{n / 1e6:.1f}M" for n in (standard, swiglu, 3 * d * fair_width)]
 claims.add(
     "d 4096, d_ff 11008: standard, SwiGLU, adjusted",
@@ -521,7 +560,7 @@ claims.add(
     "2/3",
     f"{plain[0] / sum(plain):.0%}; Llama-3 8B {llama_share:.0%}",
     round(plain[0] / sum(plain), 2) == 0.67,
-    only_if="keys and values are not shared",
+    only_if="keys and values are not shared and d_ff is the usual one",
 )
 claims
 
@@ -552,11 +591,13 @@ quiz("05-quiz-width")
 # ## Further reading
 #
 # - D. Hendrycks, K. Gimpel, *Gaussian Error Linear Units*, 2016.
-# - N. Shazeer, *GLU Variants Improve Transformer*, 2020: two pages, with the famous last
+# - N. Shazeer, *GLU Variants Improve Transformer*, 2020: short, with a famous last
 #   sentence.
 # - M. Geva et al., *Transformer Feed-Forward Layers Are Key-Value Memories*, 2021.
-# - K. Meng et al., *Locating and Editing Factual Associations in GPT*, 2022: your edit, on a real
+# - D. Dai et al., *Knowledge Neurons in Pretrained Transformers*, 2022: single units, on a real
 #   model.
+# - K. Meng et al., *Locating and Editing Factual Associations in GPT*, 2022: an edit of all values
+#   at once; and P. Hase et al., *Does Localization Inform Editing?*, 2023: a doubt about it.
 #
 # **Next:** attention, norm, network. Lesson 06 puts them together, and asks why one may stack a
 # hundred of them.

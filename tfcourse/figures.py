@@ -307,6 +307,7 @@ def lines(
     until=None,
     spread=None,
     edge=None,
+    from_zero=True,
 ):
     """Lines over a common axis.
 
@@ -321,16 +322,20 @@ def lines(
         markers: whether each value is marked.
         until: where the axis across ends, when that is beyond the last value.
         edge: (x, label) of a vertical line.
+        from_zero: whether the axis up starts at 0, where no value is below.
         spread: label -> how far the values of the seeds lie from the line, drawn as a band.
 
     Returns:
         Picture
     """
     figure, axes = card(size=(6.4, 3.6))
-    styles = ("o-", "s--", "^:", "D-.", "v-", "P--")  # told apart without colour too
+    # told apart without colour too
+    dashed = ("-", "--", ":", "-.", (0, (7, 1)), (0, (3, 1, 1, 1, 1, 1)))
     for i, (label, values) in enumerate(series.items()):
-        marker, dashes = styles[i % len(styles)][0], styles[i % len(styles)][1:]
-        [line] = axes.plot(x, values, dashes, marker=marker if markers else None, label=label, ms=5)
+        marker, dashes = "os^DvP"[i % 6], dashed[i % 6]
+        [line] = axes.plot(
+            x, values, linestyle=dashes, marker=marker if markers else None, label=label, ms=5
+        )
         if spread and label in spread:
             low, high = (np.asarray(values) + sign * np.asarray(spread[label]) for sign in (-1, 1))
             axes.fill_between(x, low, high, color=line.get_color(), alpha=0.18, linewidth=0)
@@ -351,14 +356,16 @@ def lines(
         axes.set_xticks(x, [f"{value:g}" for value in x], minor=False)
     if log_y:
         axes.set_yscale("log")
-    elif min(min(values) for values in series.values()) >= 0:
+    elif from_zero and min(np.nanmin(values) for values in series.values()) >= 0:
         axes.set_ylim(bottom=0)
     if until:
         axes.set_xlim(0, until)
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
     axes.set_title(title)
-    if len(series) > 1:
+    if len(series) > 4:  # beside the axes, for there is no corner left inside
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    elif len(series) > 1:
         axes.legend()
     return Picture(figure, title, alt)
 

@@ -250,6 +250,17 @@ def concatenated_at_the_end(x, positions, base=10000.0):
     return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
 
 
+@wrong("rotate_pairs", "in-place")
+def twice_over_the_same_tensor(x, positions, base=10000.0):
+    cos, sin = turn(x, positions, base)
+    length = x.square()
+    root = length.sqrt()  # the gradient of the root needs what it gave
+    a, b = x[..., ::2], x[..., 1::2]
+    out = torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2) + 0 * root
+    root += 1
+    return out
+
+
 @wrong("rotate_pairs", "changes-input")
 def written_into_x(x, positions, base=10000.0):
     cos, sin = turn(x, positions, base)

@@ -75,6 +75,24 @@ def normed_only(x, weight, bias, eps=1e-5):
     return F.layer_norm(x, x.shape[-1:], eps=eps)
 
 
+@wrong("layer_norm", "no-weight")
+def weight_left_out(x, weight, bias, eps=1e-5):
+    return F.layer_norm(x, x.shape[-1:], None, bias, eps)
+
+
+@wrong("layer_norm", "sum-of-squares")
+def sum_for_mean(x, weight, bias, eps=1e-5):
+    centred = x - x.mean(-1, keepdim=True)
+    return weight * centred / ((centred**2).sum(-1, keepdim=True) + eps).sqrt() + bias
+
+
+@right("layer_norm")
+def raw_moments(x, weight, bias, eps=1e-5):
+    mean = x.mean(-1, keepdim=True)
+    variance = (x * x).mean(-1, keepdim=True) - mean * mean
+    return weight * (x - mean) / (variance + eps).sqrt() + bias
+
+
 @wrong("layer_norm", "no-bias")
 def bias_left_out(x, weight, bias, eps=1e-5):
     return F.layer_norm(x, x.shape[-1:], weight, eps=eps)
@@ -189,6 +207,11 @@ def built_in_default(x, eps=1e-5):
     return torch.nn.BatchNorm1d(x.shape[-1])(x.mT).mT.detach() + 0 * x
 
 
+@wrong("batch_norm", "no-eps")
+def eps_left_out(x, eps=1e-5):
+    return (x - x.mean((0, 1))) / x.std((0, 1), correction=0)
+
+
 @wrong("batch_norm", "not-centred")
 def not_subtracted(x, eps=1e-5):
     return x / (x.var((0, 1), correction=0) + eps).sqrt()
@@ -264,6 +287,17 @@ def eps_after_the_root(x, weight, eps=1e-5):
 @wrong("rms_norm", "eps-ignored")
 def eps_constant(x, weight, eps=1e-5):
     return weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5)
+
+
+@wrong("rms_norm", "one-added")
+def as_gemma_stores_it(x, weight, eps=1e-5):
+    return (1 + weight) * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps))
+
+
+@wrong("rms_norm", "centred-above")
+def mean_taken_off_above(x, weight, eps=1e-5):
+    centred = x - x.mean(-1, keepdim=True)
+    return weight * centred / torch.sqrt((x**2).mean(-1, keepdim=True) + eps)
 
 
 @wrong("rms_norm", "no-weight")

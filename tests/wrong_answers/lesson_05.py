@@ -131,6 +131,16 @@ def erf_of_x(x):
     return x * (1 + torch.erf(x)) / 2
 
 
+@wrong("gelu", "half-not-root")
+def divided_by_two(x):
+    return x * (1 + torch.erf(x / 2)) / 2
+
+
+@wrong("gelu", "bracket")
+def bracket_forgotten(x):
+    return x * 0.5 * 1 + torch.erf(x / math.sqrt(2))
+
+
 @wrong("gelu", "not-halved")
 def half_forgotten(x):
     return x * (1 + torch.erf(x / math.sqrt(2)))
@@ -304,6 +314,19 @@ def second_largest(w_down, hidden, delta):
     return edited(w_down, hidden, j, w_down[:, j] + delta / hidden[j])
 
 
+@wrong("edit_one_value", "other-unit")
+def the_first_unit_that_fires(w_down, hidden, delta):
+    j = int(hidden.argsort()[-2])
+    return edited(w_down, hidden, j, w_down[:, j] + delta)
+
+
+@wrong("edit_one_value", "set-to-delta")
+def made_to_be_delta(w_down, hidden, delta):
+    j = hidden.argmax()
+    rest = w_down @ hidden - w_down[:, j] * hidden[j]
+    return edited(w_down, hidden, j, (delta - rest) / hidden[j])
+
+
 @wrong("edit_one_value", "unchanged")
 def copy_returned(w_down, hidden, delta):
     new = w_down.clone()
@@ -402,6 +425,11 @@ def x_taken_out(x):
 @wrong("gelu_tanh", "cube-dropped")
 def cube_gone(x):
     return 0.5 * x * (1 + torch.tanh(ROOT * x))
+
+
+@wrong("gelu_tanh", "nan")
+def root_over_everything(x):
+    return 0.5 * x * (1 + torch.tanh((2 / math.pi * (x + 0.044715 * x**3)) ** 0.5))
 
 
 @wrong("gelu_tanh", "not-halved")

@@ -121,6 +121,13 @@ class NormOfTheResult(Skeleton):
         return x + self.feed_forward_norm(self.feed_forward(x))
 
 
+@wrong("TransformerBlock", "mask-inverted")
+class MaskForPyTorch(Skeleton):
+    def forward(self, x, mask=None):
+        mask = None if mask is None else ~mask
+        return self.pre(x, mask) if self.norm_first else self.post(x, mask)
+
+
 @wrong("TransformerBlock", "mask-ignored")
 class MaskForgotten(Skeleton):
     def forward(self, x, mask=None):
@@ -369,6 +376,25 @@ def one_norm_only(d_model, n_heads, n_kv_heads, d_ff, gated):
     return total(attention_of(d_model, n_heads, n_kv_heads), 2 + gated, d_model, d_ff, d_model)
 
 
+@wrong("block_parameters", "gate-inverted")
+def three_without_a_gate(d_model, n_heads, n_kv_heads, d_ff, gated):
+    matrices = 2 if gated else 3
+    return total(attention_of(d_model, n_heads, n_kv_heads), matrices, d_model, d_ff, 2 * d_model)
+
+
+@wrong("block_parameters", "sharing-forgotten")
+def heads_wider_instead_of_fewer(d_model, n_heads, n_kv_heads, d_ff, gated):
+    d_head = d_model // n_kv_heads
+    attention = 2 * d_model**2 + 2 * d_model * n_kv_heads * d_head
+    return total(attention, 2 + gated, d_model, d_ff, 2 * d_model)
+
+
+@wrong("block_parameters", "type")
+def divided_with_a_stroke(d_model, n_heads, n_kv_heads, d_ff, gated):
+    attention = 2 * d_model**2 + 2 * d_model * n_kv_heads * d_model / n_heads
+    return total(attention, 2 + gated, d_model, d_ff, 2 * d_model)
+
+
 @wrong("block_parameters", "layer-norms")
 def norms_with_bias(d_model, n_heads, n_kv_heads, d_ff, gated):
     return total(attention_of(d_model, n_heads, n_kv_heads), 2 + gated, d_model, d_ff, 4 * d_model)
@@ -490,7 +516,7 @@ def matrix_from_the_left(x, sublayers):
     return torch.stack(rows)
 
 
-@wrong("by_path_length", "differs")
+@wrong("by_path_length", "taken-twice")
 def in_place_too_early(x, sublayers):
     rows = [x] + [torch.zeros_like(x) for _ in sublayers]
     for matrix in sublayers:
@@ -509,6 +535,23 @@ def in_one_pass(x, sublayers):
     rows = [x] + [torch.zeros_like(x) for _ in sublayers]
     for matrix in sublayers:
         rows = [rows[0]] + [rows[m] + rows[m - 1] @ matrix for m in range(1, len(rows))]
+    return torch.stack(rows)
+
+
+@right("by_path_length")
+def table_in_place(x, sublayers):
+    rows = torch.zeros(len(sublayers) + 1, len(x))
+    rows[0] = x
+    for matrix in sublayers:
+        rows[1:] += rows[:-1] @ matrix
+    return rows
+
+
+@wrong("by_path_length", "differs")
+def powers_of_the_sum(x, sublayers):
+    total, rows = sublayers.sum(0), [x]
+    for _ in sublayers:
+        rows.append(rows[-1] @ total)
     return torch.stack(rows)
 
 
@@ -576,6 +619,32 @@ def residual_lost(x, update, p, training):
 @wrong("add_with_dropout", "raised")
 def a_module_made_wrong(x, update, p, training):
     return x + nn.Dropout(p)(update, training)
+
+
+@wrong("add_with_dropout", "not-rescaled")
+def kept_as_it_is(x, update, p, training):
+    return x + update * (torch.rand_like(update) >= p) if training else x + update
+
+
+@wrong("add_with_dropout", "share")
+def the_mean_for_all(x, update, p, training):
+    return x + update * (1 - p) if training else x + update
+
+
+@wrong("add_with_dropout", "whole-tokens")
+def tokens_dropped(x, update, p, training):
+    if not training:
+        return x + update
+    kept = torch.rand(*update.shape[:-1], 1) >= p
+    return x + torch.where(kept, update / (1 - p), 0.0)
+
+
+@wrong("add_with_dropout", "one-mask")
+def the_same_for_all_tokens(x, update, p, training):
+    if not training:
+        return x + update
+    kept = torch.rand(update.shape[-1]) >= p
+    return x + torch.where(kept, update / (1 - p), 0.0)
 
 
 @wrong("add_with_dropout", "differs")

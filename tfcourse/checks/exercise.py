@@ -42,6 +42,7 @@ class Case:
     gradients: bool = False  # also judge the gradient with respect to every float argument
     expected: Any = None  # what is right, where the inputs alone do not tell the witness
     nan: tuple[str, str] | None = None  # diagnosis and sentence, where NaN comes up here first
+    random: bool = False  # many values are right: the exercise's properties judge them
     twin: Twin | None = None
 
     def inputs(self) -> dict:
@@ -55,7 +56,7 @@ class Output:
     """What came back for one case: plain data, so that it can travel between processes."""
 
     value: Any = None
-    gradients: list | None = None
+    gradients: list | str | None = None  # or IN_PLACE, where none could be had
     error: dict | None = None  # type, message, line, code
     changed: tuple = ()  # positions of the arguments that were changed in place
     kind: str = "answer"  # "own", "library" or "crash": facts about the answer itself

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from tfcourse.checks.exercise import Case, Exercise, Finding, Output, Variant
-from tfcourse.checks.running import collect
+from tfcourse.checks.running import IN_PLACE, collect
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,14 @@ def judge(exercise: Exercise, outputs: Sequence[Output]) -> Verdict:
     expected = [o.value for o in expected_outputs]
     values = [o.value for o in outputs]
 
-    equal = [same(v, e, exercise.tolerance) for v, e in zip(values, expected, strict=True)]
+    equal = [
+        case.random or same(v, e, exercise.tolerance)
+        for case, v, e in zip(cases, values, expected, strict=True)
+    ]
     if all(equal):
-        finding = _beyond_values(exercise, cases, outputs, expected_outputs)
+        finding = _of_random_cases(exercise, cases, values, expected) or _beyond_values(
+            exercise, cases, outputs, expected_outputs
+        )
         if finding:
             return wrong(finding.diagnosis, finding.message)
         return Verdict(exercise, "right", "right", _praise(exercise, cases))
@@ -66,21 +71,16 @@ def judge(exercise: Exercise, outputs: Sequence[Output]) -> Verdict:
     ]
     for view in (lambda v: v, _without_nan):
         for name, variant, given in known:
-            pairs = zip(values, given, strict=True)
-            if all(same(view(v), view(g), exercise.tolerance) for v, g in pairs):
+            triples = zip(cases, values, given, strict=True)
+            if all(c.random or same(view(v), view(g), exercise.tolerance) for c, v, g in triples):
                 i = equal.index(False)
                 state = "to do" if variant.to_do else "wrong"
                 return Verdict(exercise, state, name, variant.says, values[i], expected[i])
 
     for case, value, right in zip(cases, values, expected, strict=True):
-        finding = (
-            _type_finding(value, right)
-            or _shape_finding(exercise, value, right)
-            or _nan_finding(case, value, right)
-        )
+        finding = _form_finding(exercise, case, value, right)
         if finding:
-            said = f"{finding.message} That was for {exercise.describe(case)}."
-            return wrong(finding.diagnosis, said)
+            return wrong(finding.diagnosis, finding.message)
 
     for finding in _properties(exercise, cases, values, expected):
         i = equal.index(False)
@@ -89,6 +89,30 @@ def judge(exercise: Exercise, outputs: Sequence[Output]) -> Verdict:
     i = equal.index(False)
     said = _first_difference(exercise, cases, values, expected, equal)
     return wrong("differs", said, values[i], expected[i])
+
+
+def _form_finding(exercise, case, value, right) -> Finding | None:
+    """Type, shape, NaN: what is wrong whatever the numbers are."""
+    finding = (
+        _type_finding(value, right)
+        or _shape_finding(exercise, value, right)
+        or _nan_finding(case, value, right)
+    )
+    if finding is None:
+        return None
+    said = f"{finding.message} That was for {exercise.describe(case)}."
+    return Finding(finding.diagnosis, said)
+
+
+def _of_random_cases(exercise, cases, values, expected) -> Finding | None:
+    """The rest is right. Are the random ones of the right form, and do the properties hold?"""
+    if not any(case.random for case in cases):
+        return None
+    for case, value, right in zip(cases, values, expected, strict=True):
+        finding = _form_finding(exercise, case, value, right)
+        if finding:
+            return finding
+    return next(_properties(exercise, cases, values, expected), None)
 
 
 def right_outputs(exercise: Exercise, cases: list[Case]) -> list[Output]:
@@ -199,6 +223,12 @@ def _type_finding(value, right) -> Finding | None:
                 "dtype", f"Your code gave a tensor of {value.dtype}; {right.dtype} is expected."
             )
         return None
+    if type(right) is int and type(value) is float:
+        return Finding(
+            "type",
+            f"Your code gave {value!r}; a whole number is expected. `//` divides whole numbers "
+            "without leaving them.",
+        )
     number = isinstance(right, (int, float)) and isinstance(value, (int, float))
     sequence = isinstance(right, (tuple, list)) and isinstance(value, (tuple, list))
     if sequence and len(right) != len(value):
@@ -217,7 +247,8 @@ def _type_finding(value, right) -> Finding | None:
 def _kind(value) -> str:
     if isinstance(value, tuple):
         return f"tuple of {len(value)}"
-    return {torch.Tensor: "tensor", type(None): "None"}.get(type(value), type(value).__name__)
+    words = {torch.Tensor: "tensor", type(None): "None", int: "whole number", float: "number"}
+    return words.get(type(value), type(value).__name__)
 
 
 def _tensors(value, right) -> list[tuple[str, torch.Tensor, torch.Tensor]]:
@@ -262,8 +293,9 @@ def _nan_finding(case, value, right) -> Finding | None:
             at = tuple(bad.nonzero()[0].tolist())
             return Finding(
                 "nan",
-                f"There is NaN in {what}, {int(bad.sum())} times, first at {list(at)}. "
-                "NaN comes from 0/0, from inf − inf and from 0·inf: which of them is it here?",
+                f"There is NaN in {what}, {int(bad.sum())} times, first at {list(at)}. NaN comes "
+                "from 0/0, from inf − inf, from 0·inf, and from the root or the logarithm of a "
+                "negative number: which of them is it here?",
             )
     return None
 
@@ -293,6 +325,13 @@ def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None
             )
         if right.gradients is None:
             continue
+        if output.gradients == IN_PLACE:
+            return Finding(
+                "in-place",
+                "The values are right, but something is written into a tensor that the gradient "
+                "still needs (`+=`, `[…] =`, a method that ends in `_`). Make a new tensor "
+                "instead, or it cannot be trained.",
+            )
         if output.gradients is None or any(
             g is None and r is not None
             for g, r in zip(output.gradients, right.gradients, strict=True)

@@ -51,14 +51,14 @@ def _layer_cases() -> list[Case]:
     cases.append(Case((x, weight, bias), {"eps": 0.5}, note="a large eps"))
     x, weight, bias = cases[0].args
     far = Case(
-        (x + 40, weight, bias),
-        note="the first input with 40 added everywhere",
+        (x + 10, weight, bias),
+        note="the first input with 10 added everywhere",
         twin=Twin(
             0,
             lambda base, this: (base, this),
             "shift",
-            "Adding one number to all of a token's numbers changes your output. The mean takes "
-            "it away again, if it is subtracted.",
+            "Adding one number to all of a token's numbers changes your output. The mean is to be "
+            "subtracted from x above, and from x before it is squared below.",
         ),
     )
     alone = Case(
@@ -150,6 +150,15 @@ LAYER = Exercise(
             "again. They come after it.",
             _norm(before=lambda x, w, b: x * w + b, affine=lambda y, w, b: y),
         ),
+        "no-weight": Variant(
+            "The weight is missing: normalise, multiply by it, then add the bias.",
+            _norm(affine=lambda y, w, b: y + b),
+        ),
+        "sum-of-squares": Variant(
+            "You divide by the root of the *sum* of squares. The variance is their mean, else the "
+            "numbers shrink as d_model grows.",
+            _norm(spread=lambda x, c, dim: c.square().sum(dim, keepdim=True)),
+        ),
         "no-affine": Variant(
             "Weight and bias are missing: normalise, then multiply and add.",
             _norm(affine=lambda y, w, b: y),
@@ -175,7 +184,13 @@ def _batch_cases() -> list[Case]:
         (x,) = randn(seed, shape)
         cases.append(Case((2 * x + 1,), gradients=seed == 0))
     (x,) = randn(3, (2, 3, 5))
-    return [*cases, Case((x,), {"eps": 0.5}, note="a large eps")]
+    flat = x.clone()
+    flat[..., 1] = 2.0
+    return [
+        *cases,
+        Case((x,), {"eps": 0.5}, note="a large eps"),
+        Case((flat,), note="number 1 is 2 in every token"),
+    ]
 
 
 def batch_norm(x, eps=1e-5):
@@ -239,6 +254,10 @@ BATCH = Exercise(
         "eps-ignored": Variant(
             "The argument eps changes nothing in yours.",
             _batch(divide=lambda y, v, eps: y / (v + 1e-5).sqrt()),
+        ),
+        "no-eps": Variant(
+            "There is no eps in yours: a number that is the same everywhere would be 0/0.",
+            _batch(divide=lambda y, v, eps: y / v.sqrt()),
         ),
         "not-centred": Variant(
             "You do not subtract the mean from what you divide.",
@@ -336,6 +355,17 @@ RMS = Exercise(
             "The argument eps changes nothing in yours.",
             _rms(_mean_square, lambda x, s, eps: x / (s + 1e-5).sqrt()),
         ),
+        "one-added": Variant(
+            "You multiply by 1 + weight. Some models (Gemma) store it so; here the weight itself "
+            "multiplies.",
+            _rms(_mean_square, affine=lambda y, w: y * (1 + w)),
+        ),
+        "centred-above": Variant(
+            "You subtract the mean from what you divide. RMSNorm leaves the mean in.",
+            lambda x, weight, eps=1e-5: (
+                (x - x.mean(-1, keepdim=True)) / (_mean_square(x) + eps).sqrt() * weight
+            ),
+        ),
         "no-weight": Variant(
             "The weight is missing: normalise, then multiply by it.",
             _rms(_mean_square, affine=lambda y, w: y),
@@ -390,8 +420,8 @@ def _does_the_same(cases, values, expected):
         if after.shape == before.shape and not torch.allclose(after, before, atol=1e-4):
             return Finding(
                 "not-the-same",
-                "Put to use, your two do something else: y normed, then `F.linear(y, w_new, "
-                "b_new)`, differs from `F.linear(y * weight + bias, w, b)`.",
+                "Put to use, your two do something else: `F.linear(y, w_new, b_new)` differs from "
+                "`F.linear(y * scale + shift, w, b)`.",
             )
     return None
 
@@ -401,22 +431,22 @@ FOLD = Exercise(
     lesson=LESSON,
     title="fold the norm into the next layer (graded)",
     cases=_fold_cases,
-    witness=lambda weight, bias, w, b: _folded(weight, bias, w, b),
+    witness=lambda scale, shift, w, b: _folded(scale, shift, w, b),
     properties=(_does_the_same,),
     hints=(
-        "Write out one output number: the sum over j of w[i, j] · (weight[j] · y[j] + bias[j]), "
+        "Write out one output number: the sum over j of w[i, j] · (scale[j] · y[j] + shift[j]), "
         "plus b[i]. Multiply out.",
         "One part hangs on y, the other does not. The first is a new matrix, the second a new "
         "bias.",
-        "weight[j] goes with the *column* j of w. And the old bias passes through the old w.",
+        "scale[j] goes with the *column* j of w. And the shift passes through the old w.",
     ),
     variants={
         "weight-only": Variant(
-            "The matrix is right; the norm's bias is lost. It passes through w too.",
+            "The matrix is right; the shift is lost. It passes through w too.",
             spoil=lambda case, right: (right[0], case.args[3]),
         ),
         "bias-only": Variant(
-            "The bias is right; the matrix has not taken the norm's weight in.",
+            "The bias is right; the matrix has not taken the scale in.",
             spoil=lambda case, right: (case.args[2], right[1]),
         ),
         "unchanged": Variant(
@@ -424,21 +454,21 @@ FOLD = Exercise(
             spoil=lambda case, right: (case.args[2], case.args[3]),
         ),
         "weight-twice": Variant(
-            "The norm's bias passes through your *new* matrix, so that the weight counts twice. "
-            "Bias is added after the weight: it meets the old w.",
+            "The shift passes through your *new* matrix, so that the scale counts twice. The shift "
+            "is added after scaling: it meets the old w.",
             spoil=lambda case, right: (right[0], right[0] @ case.args[1] + case.args[3]),
         ),
         "old-b-lost": Variant(
-            "The bias is only what the norm's bias becomes; the layer's own b is lost.",
+            "The bias is only what the shift becomes; the layer's own b is lost.",
             spoil=lambda case, right: (right[0], right[1] - case.args[3]),
         ),
         "divided": Variant(
-            "You divide w by the weight; it should be multiplied: the layer now sees numbers that "
-            "nobody has multiplied before.",
+            "You divide w by the scale; it should be multiplied: the layer now sees numbers that "
+            "nobody has scaled before.",
             spoil=lambda case, right: (case.args[2] / case.args[0], right[1]),
         ),
         "subtracted": Variant(
-            "The sign of the norm's bias is wrong: what was added before must be added after.",
+            "The sign of the shift is wrong: what was added before must be added after.",
             spoil=lambda case, right: (right[0], 2 * case.args[3] - right[1]),
         ),
         "transposed": Variant(

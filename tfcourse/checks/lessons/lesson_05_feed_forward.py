@@ -72,8 +72,8 @@ PLAIN = Exercise(
             lambda x, w1, b1, w2, b2: torch.relu((x @ w1 + b1) @ w2 + b2),
         ),
         "activation-twice": Variant(
-            "There is a second ReLU at the end. The output goes into the residual stream and must "
-            "be free to subtract.",
+            "There is a second ReLU at the end. The output will be added to the token's vector, "
+            "and must be free to subtract.",
             lambda x, w1, b1, w2, b2: torch.relu(position_wise(x, w1, b1, w2, b2)),
         ),
         "activation-first": Variant(
@@ -162,6 +162,15 @@ GELU = Exercise(
         "no-root-two": Variant(
             "The argument of erf should be x / √2; yours is x.",
             lambda x: 0.5 * x * (1 + torch.erf(x)),
+        ),
+        "half-not-root": Variant(
+            "The argument of erf is x divided by the *root* of 2, not by 2.",
+            lambda x: 0.5 * x * (1 + torch.erf(x / 2)),
+        ),
+        "bracket": Variant(
+            "erf is added to x / 2 instead of to the 1: a bracket is missing. x multiplies all of "
+            "(1 + erf).",
+            lambda x: 0.5 * x + torch.erf(x / math.sqrt(2)),
         ),
         "not-halved": Variant(
             "1 + erf runs from 0 to 2. Halve it.",
@@ -291,8 +300,14 @@ def _effect(cases, values, expected):
     """Whatever was edited: does the output move by delta, and does one column alone change?"""
     for case, new in zip(cases, values, strict=True):
         w, hidden, delta = case.args
-        if not isinstance(new, torch.Tensor) or new.shape != w.shape:
-            continue
+        touched = ((new - w).abs() > 1e-6).any(0).nonzero().flatten().tolist()
+        unit = int(hidden.argmax())
+        if len(touched) == 1 and touched != [unit]:
+            return Finding(
+                "other-unit",
+                f"You changed the value of unit {touched[0]}, which fires by "
+                f"{hidden[touched[0]]:.2f}; unit {unit} fires most, by {hidden[unit]:.2f}.",
+            )
         moved = F.linear(hidden, new) - F.linear(hidden, w)
         if not torch.allclose(moved, delta, atol=1e-4):
             return Finding(
@@ -300,11 +315,10 @@ def _effect(cases, values, expected):
                 f"With your matrix the output moves by {_list(moved)}; it should move by "
                 f"{_list(delta)}.",
             )
-        touched = int(((new - w).abs() > 1e-6).any(0).sum())
-        if touched != 1:
+        if len(touched) != 1:
             return Finding(
                 "columns",
-                f"The output moves as it should, but {touched} columns have changed. One value "
+                f"The output moves as it should, but {len(touched)} columns changed. One value "
                 "is to be edited, that of the unit that fires most.",
             )
     return None
@@ -368,10 +382,12 @@ EDIT = Exercise(
             "most.",
             spoil=lambda case, right: case.args[0] + case.args[2][:, None] / case.args[1].sum(),
         ),
-        "other-unit": Variant(
-            "The edit is right, but of another unit: not the one that fires most.",
+        "set-to-delta": Variant(
+            "Your output *is* delta for this input. It should move by delta, from where it was.",
             spoil=lambda case, right: _at(
-                case, lambda h: h.argsort()[-2], lambda v, h, d: v + d / h
+                case,
+                torch.argmax,
+                lambda v, h, d: v + (d - F.linear(case.args[1], case.args[0])) / h,
             ),
         ),
         "unchanged": Variant(
@@ -413,7 +429,7 @@ BUG = Exercise(
     ),
     variants={
         "as given": Variant(
-            "The bug is still in. Near zero it agrees with the formula; at x = 3 it does not.",
+            "The bug is still in. Near zero it agrees with the formula; at x = 2 it does not.",
             _tanh(lambda x: _ROOT * x + 0.044715 * x**3),
             to_do=True,
         ),
@@ -478,16 +494,15 @@ QUESTIONS = [
         "units?",
         (
             Option(
-                "the one with ReLU, by far",
-                "That is what one reads. Look at the table below before you believe it.",
+                "the one with ReLU: more than twice as many",
+                "That is what one expects. Look at the four lines below before you believe it.",
             ),
             Option(
-                "both about as many",
-                "So it was here. A GELU's slope is not exactly zero far out, but too small to "
-                "bring a unit back.",
+                "both lose nearly all",
+                "So it was here. A GELU's slope is not exactly zero far out, but next to nothing.",
                 right=True,
             ),
-            Option("the one with GELU", "Not here, either: look at the table below."),
+            Option("neither: the norms prevent it", "There is no norm in this small network."),
         ),
     ),
     Item(

@@ -9,7 +9,7 @@ import torch
 
 from tfcourse.attention import causal_mask, padding_mask
 from tfcourse.blocks import Block
-from tfcourse.checks.exercise import Case, Exercise, Twin, Variant, randn
+from tfcourse.checks.exercise import Case, Exercise, Finding, Twin, Variant, randn
 from tfcourse.checks.quiz import Item, Option
 
 LESSON = "06_transformer_block"
@@ -191,6 +191,15 @@ BLOCK = Exercise(
             _wired(
                 lambda x, a, f, na, nf: (lambda y: y + nf(f(y)))(x + na(a(x))),
                 lambda x, a, f, na, nf: (lambda y: y + nf(f(y)))(x + na(a(x))),
+            ),
+        ),
+        "mask-inverted": Variant(
+            "You turn the mask round before you hand it on. Our attention takes True = may "
+            "attend, as it comes; it is PyTorch's that wants the other.",
+            _block(
+                lambda self, x, mask=None: TransformerBlock.forward(
+                    self, x, None if mask is None else ~mask
+                )
             ),
         ),
         "mask-ignored": Variant(
@@ -420,7 +429,7 @@ COUNT = Exercise(
     variants={
         "sharing-forgotten": Variant(
             "Right when every head has its own keys and values. With fewer of these heads, W_k "
-            "and W_v are narrower: n_kv_heads · d_head columns.",
+            "and W_v are narrower: n_kv_heads · d_head columns, and d_head is d_model / n_heads.",
             _counted(lambda d, h, kv: 4 * d * d),
         ),
         "values-full": Variant(
@@ -430,6 +439,10 @@ COUNT = Exercise(
         "out-narrow": Variant(
             "The output projection is d_model × d_model: there are still all the query heads.",
             _counted(lambda d, h, kv: d * d + 3 * d * (d // h) * kv),
+        ),
+        "gate-inverted": Variant(
+            "Three matrices with a gate, two without: yours is the wrong way round.",
+            lambda d, h, kv, d_ff, gated: block_parameters(d, h, kv, d_ff, not gated),
         ),
         "no-out": Variant(
             "Attention's output projection is missing.",
@@ -463,7 +476,7 @@ def _path_cases() -> list[Case]:
     cases = []
     for seed, d, many in ((0, 4, 4), (1, 5, 2), (2, 3, 5), (3, 6, 1)):
         x, stack = randn(seed, (d,), (many, d, d))
-        cases.append(Case((x, stack / d**0.5), gradients=seed == 0))
+        cases.append(Case((x, stack / d**0.5)))
     return cases
 
 
@@ -544,12 +557,25 @@ PATHS = Exercise(
             "sum; asked for are the paths by their length.",
             spoil=lambda case, right: _by_sublayer(*case.args),
         ),
+        "taken-twice": Variant(
+            "A sub-layer is taken twice on some paths: when you go through the rows, row m must "
+            "be made of row m − 1 as it was *before* this sub-layer.",
+            lambda x, sublayers: _upward(x, sublayers),
+        ),
         "columns": Variant(
             "You multiply from the left, matrix @ x. Here x is a row: `x @ matrix`.",
             lambda x, sublayers: _paths(x, sublayers.mT),
         ),
     },
 )
+
+
+def _upward(x, sublayers):
+    rows = [x] + [torch.zeros_like(x) for _ in sublayers]
+    for matrix in sublayers:
+        for m in range(1, len(rows)):
+            rows[m] = rows[m] + rows[m - 1] @ matrix
+    return torch.stack(rows)
 
 
 def _by_sublayer(x, sublayers):
@@ -574,7 +600,41 @@ def _drop_cases() -> list[Case]:
         cases.append(
             Case((x, update, p, training), gradients=seed < 2, note=note)
         )  # fmt: skip
-    return cases
+    x, update = randn(4, (4, 30, 20), (4, 30, 20))
+    update = update + update.sign()  # nothing near zero: what was dropped can be seen
+    return [*cases, Case((x, update, 0.5, True), random=True, note="in training, p = 0.5")]
+
+
+def _dropped_fairly(cases, values, expected):
+    """Half is gone, number by number, and what is left is twice as large."""
+    for case, value in zip(cases, values, strict=True):
+        if not case.random:
+            continue
+        x, update, p, _ = case.args
+        left = value - x
+        kept = left.abs() > 1e-4
+        if kept.all() or not kept.any() or abs(kept.float().mean().item() - (1 - p)) > 0.2:
+            return Finding(
+                "share", f"In training with p = {p} a share of {kept.float().mean():.0%} is kept."
+            )
+        if (kept.all(-1) | ~kept.any(-1)).all():
+            return Finding(
+                "whole-tokens",
+                "You drop whole tokens (or whole sequences). Each number is dropped by itself.",
+            )
+        if (kept == kept[:1]).all() or (kept == kept[:, :1]).all():
+            return Finding(
+                "one-mask",
+                "All tokens lose the same numbers in yours. Each number of each token is dropped "
+                "by itself.",
+            )
+        if not torch.allclose(left[kept], (update / (1 - p))[kept], atol=1e-4):
+            return Finding(
+                "not-rescaled",
+                "What is kept is not divided by 1 − p, so that in use, with nothing dropped, the "
+                "updates would suddenly be larger on average than in training.",
+            )
+    return None
 
 
 def add_with_dropout(x, update, p, training):
@@ -595,6 +655,7 @@ BUG = Exercise(
     cases=_drop_cases,
     witness=add_with_dropout,
     reference=add_with_dropout,
+    properties=(_dropped_fairly,),
     axes=("batch", "tokens", "d_model"),
     hints=(
         "Call it twice with training=False. Should the two be equal? Then with training=True and "
