@@ -270,7 +270,7 @@ for kind, runs in results.items():
 figures.lines(
     [8 * i + 4 for i in range(16)],
     means,
-    title="Who can read beyond what he was trained on?",
+    title="Which can read beyond what it was trained on?",
     x_label="position in the text",
     y_label="loss in nats",
     edge=(64, "trained up to here"),
@@ -344,7 +344,7 @@ rotate_pairs = check(rotate_pairs)
 # Now one query and one key, with each pair as a clock. Move the one, then the other, then both.
 
 # %%
-RotaryClock(d_head=8)
+RotaryClock(d_head=8, seed=59)
 
 # %% [markdown]
 # The same on numbers. The score of a query at position m with a key at position n, for many m and
@@ -495,14 +495,16 @@ def alibi_bias(n_heads, tokens):
 alibi_bias = check(alibi_bias)
 
 # %%
-bias = alibi_bias(4, 48)
-past = attention.causal_mask(48)
-figures.attention_heatmaps(
-    torch.softmax(bias.masked_fill(~past, float("-inf")), dim=-1),
-    [str(i) for i in range(48)],
-    mask=past,
-    title="Whom would each head attend to, were all words alike?",
-    names=[f"slope 1/{round(1 / -bias[h, 0, 1].item())}" for h in range(4)],
+share = torch.softmax(alibi_bias(4, 48)[:, -1], dim=-1)  # of the last token, in each head
+figures.lines(
+    range(48),
+    {f"slope 1/{4 ** (h + 1)}": share[h].flip(0).tolist() for h in range(4)},
+    title="Whom would the last of 48 tokens attend to, were all words alike?",
+    x_label="distance of the key",
+    y_label="attention weight",
+    markers=False,
+    alt="Four falling lines. With slope 1/4 nearly all goes to the nearest ten tokens, with slope "
+    f"1/256 the farthest still gets {share[3, 0] / share[3, -1]:.0%} of what the nearest gets.",
 )
 
 # %% [markdown]

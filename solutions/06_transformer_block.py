@@ -339,21 +339,27 @@ RETRAIN = False
 record = recorded("norm_places")
 results = norm_places.run(**record["settings"], say=print) if RETRAIN else record["results"]
 rates = record["settings"]["learning_rates"]
-end = {}
-for place in norm_places.PLACES:
-    for warm_up in record["settings"]["warm_ups"]:
-        name = f"{place}, warm-up" if warm_up else place
-        end[name] = [
-            mean_and_spread(
-                [
-                    run["loss"]
-                    for run in results["runs"]
-                    if (run["place"], run["warm_up"], run["learning_rate"])
-                    == (place, warm_up, rate)
-                ]
-            )
-            for rate in rates
-        ]
+groups = {
+    "pre-norm": ("pre-norm", 0),
+    "pre-norm, warm-up": ("pre-norm", 100),
+    "post-norm": ("post-norm", 0),
+    "post-norm, warm-up": ("post-norm", 100),
+}
+
+
+def losses_of(place, warm_up, rate):
+    """The last losses of the three seeds."""
+    wanted = (place, warm_up, rate)
+    return [
+        run["loss"]
+        for run in results["runs"]
+        if (run["place"], run["warm_up"], run["learning_rate"]) == wanted
+    ]
+
+
+end = {name: [mean_and_spread(losses_of(*g, rate)) for rate in rates] for name, g in groups.items()}
+
+# %%
 stalled = results["only the frequencies"]
 figures.lines(
     rates,

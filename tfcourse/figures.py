@@ -341,9 +341,12 @@ def lines(
             axes.fill_between(x, low, high, color=line.get_color(), alpha=0.18, linewidth=0)
     if level:
         axes.axhline(level[0], color="#8a919c", linewidth=1.2, linestyle=(0, (6, 3)))
+        # at the end where the lines are farther away
+        left, right = (min(abs(v[i] - level[0]) for v in series.values()) for i in (0, -1))
+        place, align = (0.01, "left") if left > right else (1, "right")
         axes.annotate(
-            level[1], (1, level[0]), xycoords=("axes fraction", "data"), ha="right", va="bottom",
-            xytext=(0, 2), textcoords="offset points", fontsize=9, color="#59616c",
+            level[1], (place, level[0]), xycoords=("axes fraction", "data"), ha=align,
+            va="bottom", xytext=(0, 2), textcoords="offset points", fontsize=9, color="#59616c",
         )  # fmt: skip
     if edge:
         axes.axvline(edge[0], color="#8a919c", linewidth=1.2, linestyle=(0, (6, 3)))

@@ -69,11 +69,11 @@ SINUSOIDAL = Exercise(
         ),
         "exponent-i": Variant(
             "Your frequencies fall too slowly: the exponent is 2i / d_model with i the number of "
-            "the *pair*, and yours is i / d_model.",
+            "the pair, and yours is i / d_model.",
             _encoding(lambda pos, i, d, base: pos / base ** (i / d)),
         ),
         "doubled": Variant(
-            "Your frequencies fall too fast. Did you count i in steps of two *and* write 2i? One "
+            "Your frequencies fall too fast. Did you count i in steps of two and write 2i? One "
             "of the two is enough.",
             _encoding(lambda pos, i, d, base: pos / base ** (4 * i / d)),
         ),
@@ -220,11 +220,11 @@ ROTATE = Exercise(
             _rotation(lambda pos, i, d, base: pos[:, None] * 10000.0 ** (-2 * i / d)),
         ),
         "multiplied": Variant(
-            "Your pairs get faster and faster: the exponent is *minus* 2i / d_head.",
+            "Your pairs get faster and faster: the exponent is minus 2i / d_head.",
             _rotation(lambda pos, i, d, base: pos[:, None] * base ** (2 * i / d)),
         ),
         "overwritten": Variant(
-            "Your second number is made of the first one's *new* value. Both lines need the a and "
+            "Your second number is made of the first one's new value. Both lines need the a and "
             "b of before: keep them.",
             _rotation(
                 turn=lambda a, b, c, s: (a * c - b * s, (a * c - b * s) * s + b * c),
@@ -401,7 +401,7 @@ DISTANCES = Exercise(
         ),
         "other-way": Variant(
             "Your distances run the other way: it is the query that stands `distance` tokens "
-            "*after* the key.",
+            "after the key.",
             spoil=lambda case, right: _far_out(
                 case.args[0], case.args[1], -case.args[2], **case.kwargs
             ),
@@ -574,7 +574,7 @@ QUESTIONS = [
         "03-order",
         LESSON,
         "The six words are given in another order, without positions. What happens to the output "
-        "of *cat*?",
+        "of cat?",
         (
             Option(
                 "it changes: its neighbours are others now",
@@ -665,7 +665,7 @@ QUESTIONS = [
             Option(
                 "they would have to be turned back",
                 "Yes: the output is a mixture of values. Turned ones would carry their absolute "
-                "position into the output. The distance is wanted in the *score*.",
+                "position into the output. The distance is wanted in the score.",
                 right=True,
             ),
             Option("it would cost too much", "It would cost half as much again: little enough."),

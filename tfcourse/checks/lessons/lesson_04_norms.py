@@ -155,7 +155,7 @@ LAYER = Exercise(
             _norm(affine=lambda y, w, b: y + b),
         ),
         "sum-of-squares": Variant(
-            "You divide by the root of the *sum* of squares. The variance is their mean, else the "
+            "You divide by the root of the sum of squares. The variance is their mean, else the "
             "numbers shrink as d_model grows.",
             _norm(spread=lambda x, c, dim: c.square().sum(dim, keepdim=True)),
         ),
@@ -339,7 +339,7 @@ RMS = Exercise(
             _rms(_mean_square, lambda x, s, eps: x / (s + eps)),
         ),
         "sum-of-squares": Variant(
-            "You divide by the length of the vector, the root of the *sum* of squares. Then the "
+            "You divide by the length of the vector, the root of the sum of squares. Then the "
             "numbers shrink as d_model grows. It is the root of their mean.",
             _rms(lambda x: x.square().sum(-1, keepdim=True)),
         ),
@@ -438,7 +438,7 @@ FOLD = Exercise(
         "plus b[i]. Multiply out.",
         "One part hangs on y, the other does not. The first is a new matrix, the second a new "
         "bias.",
-        "scale[j] goes with the *column* j of w. And the shift passes through the old w.",
+        "scale[j] goes with the column j of w. And the shift passes through the old w.",
     ),
     variants={
         "weight-only": Variant(
@@ -454,7 +454,7 @@ FOLD = Exercise(
             spoil=lambda case, right: (case.args[2], case.args[3]),
         ),
         "weight-twice": Variant(
-            "The shift passes through your *new* matrix, so that the scale counts twice. The shift "
+            "The shift passes through your new matrix, so that the scale counts twice. The shift "
             "is added after scaling: it meets the old w.",
             spoil=lambda case, right: (right[0], right[0] @ case.args[1] + case.args[3]),
         ),
@@ -531,7 +531,7 @@ BUG = Exercise(
             _norm(divide=lambda y, v, eps: y / (v + eps)),
         ),
         "wrong-correction": Variant(
-            "You correct in the wrong direction: the std with d − 1 is too *large*.",
+            "You correct in the wrong direction: the std with d − 1 is too large.",
             _norm(
                 spread=lambda x, c, dim: x.var(dim, keepdim=True) * x.shape[-1] / (x.shape[-1] - 1)
             ),
@@ -558,7 +558,7 @@ QUESTIONS = [
             Option("about 60 times", "1.2²³ is already 66, and there are 50 layers."),
             Option(
                 "about 9000 times",
-                "Yes: 1.2⁵⁰ ≈ 9100. And with 20% *less* at each layer, 0.8⁵⁰ ≈ 0.00001 is left.",
+                "Yes: 1.2⁵⁰ ≈ 9100. And with 20% less at each layer, 0.8⁵⁰ ≈ 0.00001 is left.",
                 right=True,
             ),
         ),
@@ -585,7 +585,7 @@ QUESTIONS = [
         "04-speed",
         LESSON,
         "RMSNorm needs one pass less over the numbers than LayerNorm. How much faster will "
-        "*PyTorch's built-in* RMSNorm be on your machine?",
+        "PyTorch's built-in RMSNorm be on your machine?",
         (
             Option(
                 "10 to 15 percent",
@@ -612,7 +612,7 @@ QUESTIONS = [
                 right=True,
             ),
             Option("10 times as much", "The standard deviation is 10 times as large as well."),
-            Option("√10 times as much", "The *variance* is 100 times as large, its root 10 times."),
+            Option("√10 times as much", "The variance is 100 times as large, its root 10 times."),
         ),
     ),
     Item(
@@ -647,7 +647,7 @@ QUESTIONS = [
             ),
             Option(
                 "the residual stream has grown with depth, and nobody has normed the sum",
-                "Yes. Each block norms what it *reads*; what they all have added up reaches the "
+                "Yes. Each block norms what it reads; what they all have added up reaches the "
                 "head as it is.",
                 right=True,
             ),

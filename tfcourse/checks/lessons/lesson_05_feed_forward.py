@@ -164,7 +164,7 @@ GELU = Exercise(
             lambda x: 0.5 * x * (1 + torch.erf(x)),
         ),
         "half-not-root": Variant(
-            "The argument of erf is x divided by the *root* of 2, not by 2.",
+            "The argument of erf is x divided by the root of 2, not by 2.",
             lambda x: 0.5 * x * (1 + torch.erf(x / 2)),
         ),
         "bracket": Variant(
@@ -347,7 +347,7 @@ EDIT = Exercise(
         "The output is a sum: each unit's activation times its value. If one value changes by e, "
         "by how much does the output change?",
         "By its activation times e. So how large must e be for the output to change by delta?",
-        "`hidden.argmax()` finds the unit; its value is a *column* of `w_down`. Change a copy: "
+        "`hidden.argmax()` finds the unit; its value is a column of `w_down`. Change a copy: "
         "`w_down.clone()`.",
     ),
     variants={
@@ -363,7 +363,7 @@ EDIT = Exercise(
         ),
         "overwritten": Variant(
             "You put the change in place of the value. What the unit did before is lost: the "
-            "output should *move* by delta.",
+            "output should move by delta.",
             spoil=lambda case, right: _at(case, torch.argmax, lambda v, h, d: d / h),
         ),
         "subtracted": Variant(
@@ -383,7 +383,7 @@ EDIT = Exercise(
             spoil=lambda case, right: case.args[0] + case.args[2][:, None] / case.args[1].sum(),
         ),
         "set-to-delta": Variant(
-            "Your output *is* delta for this input. It should move by delta, from where it was.",
+            "Your output is delta for this input. It should move by delta, from where it was.",
             spoil=lambda case, right: _at(
                 case,
                 torch.argmax,

@@ -125,7 +125,7 @@ BLOCK = Exercise(
         "Two sub-layers, and each of them is done in the same way. Write the one line for "
         "attention first; the other has the same form.",
         "Pre-norm: what a sub-layer reads is normed, what it gives is added to the x that was "
-        "*not* normed. Post-norm: the sum is normed.",
+        "not normed. Post-norm: the sum is normed.",
         "The second sub-layer works on the x that the first one has changed. Each sub-layer has "
         "a norm of its own.",
     ),
@@ -150,7 +150,7 @@ BLOCK = Exercise(
             ),
         ),
         "normed-stream": Variant(
-            "You add to the *normed* x: x = norm(x), then x + f(x). So the stream itself is "
+            "You add to the normed x: x = norm(x), then x + f(x). So the stream itself is "
             "normed at each step, and the straight path is lost. Norm only what the sub-layer "
             "reads.",
             _wired(
@@ -515,7 +515,7 @@ PATHS = Exercise(
         "them go into which row?",
         "Either list every choice (`itertools.combinations` keeps the order), or go through the "
         "net once and keep the sums apart: what does a sub-layer do to paths of length m?",
-        "A sub-layer leaves every path as it is *and* makes of each a path that is one longer.",
+        "A sub-layer leaves every path as it is and makes of each a path that is one longer.",
     ),
     variants={
         "reversed": Variant(
@@ -545,7 +545,7 @@ PATHS = Exercise(
             spoil=lambda case, right: right[1:],
         ),
         "cumulative": Variant(
-            "Your rows add up: row m holds all paths of length *up to* m.",
+            "Your rows add up: row m holds all paths of length up to m.",
             spoil=lambda case, right: right.cumsum(0),
         ),
         "total": Variant(
@@ -559,7 +559,7 @@ PATHS = Exercise(
         ),
         "taken-twice": Variant(
             "A sub-layer is taken twice on some paths: when you go through the rows, row m must "
-            "be made of row m − 1 as it was *before* this sub-layer.",
+            "be made of row m − 1 as it was before this sub-layer.",
             lambda x, sublayers: _upward(x, sublayers),
         ),
         "columns": Variant(
@@ -736,7 +736,7 @@ QUESTIONS = [
     Item(
         "06-concat",
         LESSON,
-        "Instead of adding, each sub-layer's result is put *beside* x. d_model = 768, 12 blocks "
+        "Instead of adding, each sub-layer's result is put beside x. d_model = 768, 12 blocks "
         "of two sub-layers, each as wide as what it reads. How wide is the end?",
         (
             Option(
