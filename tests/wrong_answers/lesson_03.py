@@ -277,6 +277,11 @@ def by_numpy(x, positions, base=10000.0):
     return torch.tensor(np.stack([a * cos - b * sin, a * sin + b * cos], -1)).flatten(-2)
 
 
+@wrong("rotate_pairs", "differs")
+def one_token_needs_no_turn(x, positions, base=10000.0):
+    return x if len(positions) == 1 else even_and_odd(x, positions, base)
+
+
 @right("rotate_pairs")
 def even_and_odd(x, positions, base=10000.0):
     cos, sin = turn(x, positions, base)
@@ -472,6 +477,13 @@ def base_forgotten(q, k, distances, base=10000.0):
 @wrong("score_at_distances", "not-summed")
 def by_pair(q, k, distances, base=10000.0):
     return (turned(q, distances, base) * k).unflatten(-1, (-1, 2)).sum(-1)
+
+
+@wrong("score_at_distances", "dtype")
+def complex_and_left_so(q, k, distances, base=10000.0):
+    z = torch.view_as_complex(q.view(-1, 2)) * torch.view_as_complex(k.view(-1, 2)).conj()
+    angles = distances[:, None] * base ** (-torch.arange(0, len(q), 2) / len(q))
+    return (z * torch.polar(torch.ones_like(angles), angles)).sum(-1)
 
 
 @wrong("score_at_distances", "shape")

@@ -300,6 +300,11 @@ def mean_taken_off_above(x, weight, eps=1e-5):
     return weight * centred / torch.sqrt((x**2).mean(-1, keepdim=True) + eps)
 
 
+@wrong("rms_norm", "no-eps")
+def eps_nowhere(x, weight, eps=1e-5):
+    return weight * x / x.pow(2).mean(-1, keepdim=True).sqrt()
+
+
 @wrong("rms_norm", "no-weight")
 def without_weight(x, weight, eps=1e-5):
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)

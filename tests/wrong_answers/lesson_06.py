@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -126,6 +127,22 @@ class MaskForPyTorch(Skeleton):
     def forward(self, x, mask=None):
         mask = None if mask is None else ~mask
         return self.pre(x, mask) if self.norm_first else self.post(x, mask)
+
+
+@wrong("TransformerBlock", "differs")
+class CausalWhateverTheMask(Skeleton):
+    def forward(self, x, mask=None):
+        causal = None if mask is None else torch.ones(x.shape[1], x.shape[1]).tril().bool()
+        return super().forward(x, causal)
+
+
+@wrong("TransformerBlock", "changes-input")
+class MaskTurnedInPlace(Skeleton):
+    def forward(self, x, mask=None):
+        out = super().forward(x, mask)
+        if mask is not None:
+            mask.logical_not_()
+        return out
 
 
 @wrong("TransformerBlock", "mask-ignored")
@@ -415,6 +432,12 @@ def by_formula(d_model, n_heads, n_kv_heads, d_ff, gated):
 
 
 @right("block_parameters")
+def with_numpy(d_model, n_heads, n_kv_heads, d_ff, gated):
+    heads = np.int64(n_heads + n_kv_heads) * (d_model // n_heads)
+    return 2 * d_model * heads + (2 + gated) * d_model * d_ff + 2 * d_model
+
+
+@right("block_parameters")
 def by_shapes(d_model, n_heads, n_kv_heads, d_ff, gated):
     width = d_model // n_heads * n_kv_heads
     shapes = [(d_model, d_model), (d_model, width), (d_model, width), (d_model, d_model)]
@@ -645,6 +668,18 @@ def the_same_for_all_tokens(x, update, p, training):
         return x + update
     kept = torch.rand(update.shape[-1]) >= p
     return x + torch.where(kept, update / (1 - p), 0.0)
+
+
+@wrong("add_with_dropout", "not-rescaled")
+def divided_by_p(x, update, p, training):
+    if not training or p == 0:
+        return x + update
+    return x + torch.where(torch.rand_like(update) >= p, update / p, 0.0)
+
+
+@right("add_with_dropout")
+def in_double_precision(x, update, p, training):
+    return x.double() + F.dropout(update.double(), p, training)
 
 
 @wrong("add_with_dropout", "differs")

@@ -58,7 +58,7 @@ class Output:
     value: Any = None
     gradients: list | str | None = None  # or IN_PLACE, where none could be had
     error: dict | None = None  # type, message, line, code
-    changed: tuple = ()  # positions of the arguments that were changed in place
+    changed: tuple = ()  # arguments that were changed in place: their positions, or names
     kind: str = "answer"  # "own", "library" or "crash": facts about the answer itself
 
 

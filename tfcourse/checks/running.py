@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import inspect
 import linecache
+import numbers
 import subprocess
 import sys
 import sysconfig
@@ -66,14 +67,20 @@ def _run(answer, given: dict, kind: str) -> Output:
             call.eval()
         value = call(*args, **kwargs)
         gradients = _gradients(value, leaves) if given["gradients"] else None
+        value = _plain(value)
     except (Exception, SystemExit) as error:  # exit() in an answer must not end the lesson's cell
         return Output(error=_describe(error), kind=kind)
+    before = [*enumerate(given["args"]), *given["kwargs"].items()]
+    after = [*args, *kwargs.values()]
     changed = tuple(
-        i
-        for i, (now, then) in enumerate(zip(args, given["args"], strict=True))
-        if isinstance(then, torch.Tensor) and not torch.equal(now.nan_to_num(), then.nan_to_num())
+        name for (name, then), now in zip(before, after, strict=True) if _differs(now, then)
     )
-    return Output(_plain(value), gradients, None, changed, kind)
+    return Output(value, gradients, None, changed, kind)
+
+
+def _differs(now, then) -> bool:
+    """Whether a tensor is no longer what it was."""
+    return isinstance(then, torch.Tensor) and not torch.equal(now.nan_to_num(), then.nan_to_num())
 
 
 def _load(module, weights: dict) -> None:
@@ -119,7 +126,7 @@ def _gradients(value, leaves) -> list | str | None:
 def _plain(value):
     """The value as tensors, numbers, strings and containers of them; else its type's name."""
     if isinstance(value, torch.Tensor):
-        return value.detach().cpu().clone()
+        return value.detach().to_dense().cpu().clone()
     if isinstance(value, tuple):
         return tuple(_plain(v) for v in value)
     if isinstance(value, list):
@@ -128,6 +135,10 @@ def _plain(value):
         return {str(k): _plain(v) for k, v in value.items()}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if isinstance(value, numbers.Integral):  # numpy's own
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
     return {"not plain": type(value).__name__}
 
 

@@ -19,6 +19,7 @@ def _encoding_cases() -> list[Case]:
     return [Case(size) for size in sizes] + [
         Case((7, 8), {"base": 100.0}, note="another base"),
         Case((300, 10), note="a long one"),
+        Case((2100, 2), note="a very long one"),
     ]
 
 
@@ -134,7 +135,16 @@ def _rotation_cases() -> list[Case]:
         cases.append(Case((x, positions), gradients=seed == 0, note=note))
     (x,) = randn(3, (1, 2, 5, 10))
     cases.append(Case((x, torch.arange(5)), {"base": 50.0}, note="another base"))
-    return cases
+    return [*cases, *_alone_and_far()]
+
+
+def _alone_and_far() -> list[Case]:
+    """One token, as when a model writes; and positions far out, where one pair is still exact."""
+    one, far = randn(4, (2, 2, 1, 6), (1, 2, 2, 2))
+    return [
+        Case((one, torch.tensor([7])), note="one token, at position 7"),
+        Case((far, torch.tensor([5001, 3])), note="positions 5001 and 3"),
+    ]
 
 
 def _rotation(angles=None, turn=None, split=None, join=None):
@@ -259,7 +269,10 @@ ROTATE = Exercise(
 
 
 def _bias_cases() -> list[Case]:
-    return [Case((heads, tokens)) for heads, tokens in ((8, 5), (4, 7), (2, 3), (1, 4), (16, 6))]
+    return [
+        Case((heads, tokens))
+        for heads, tokens in ((8, 5), (4, 7), (1, 4), (32, 3), (16, 6), (2, 300))
+    ]
 
 
 def alibi_bias(n_heads, tokens):
@@ -368,6 +381,9 @@ def _distance_cases() -> list[Case]:
         cases.append(Case((q, k, distances), gradients=seed == 0, note=note))
     q, k = randn(3, (10,), (10,))
     cases.append(Case((q, k, torch.arange(6)), {"base": 50.0}, note="another base"))
+    q, k = randn(4, (2,), (2,))
+    far = torch.tensor([2001, -2001, 64])
+    cases.append(Case((q, k, far), note="distances 2001, -2001, 64"))
     return cases
 
 
@@ -458,6 +474,7 @@ def _bug_cases() -> list[Case]:
         cases.append(Case((x, torch.arange(shape[2])), gradients=seed == 0))
     (x,) = randn(3, (1, 2, 3, 8))
     cases.append(Case((x, torch.tensor([9, 4, 21])), note="positions 9, 4, 21"))
+    cases += _alone_and_far()
     (x,) = randn(0, (2, 3, 5, 6))
     cases.append(
         Case(

@@ -49,6 +49,9 @@ def _layer_cases() -> list[Case]:
         cases.append(Case((2 * x + 1, weight, bias), gradients=seed == 0))
     x, weight, bias = randn(3, (2, 3, 5), (5,), (5,))
     cases.append(Case((x, weight, bias), {"eps": 0.5}, note="a large eps"))
+    x, weight, bias = randn(4, (2, 3, 2, 4), (4,), (4,))
+    cases.append(Case((100 * x, weight, bias), note="four axes, large numbers"))
+    cases.append(Case((x[0] / 1000, weight, bias), note="small numbers"))
     x, weight, bias = cases[0].args
     far = Case(
         (x + 10, weight, bias),
@@ -188,6 +191,7 @@ def _batch_cases() -> list[Case]:
     flat[..., 1] = 2.0
     return [
         *cases,
+        Case((x[:1],), note="one sequence"),
         Case((x,), {"eps": 0.5}, note="a large eps"),
         Case((flat,), note="number 1 is 2 in every token"),
     ]
@@ -281,6 +285,14 @@ def _rms_cases() -> list[Case]:
         cases.append(Case((2 * x + 1, weight), gradients=seed == 0))
     x, weight = randn(3, (2, 3, 5), (5,))
     cases.append(Case((x, weight), {"eps": 0.5}, note="a large eps"))
+    x, weight = randn(4, (2, 3, 2, 4), (4,))
+    cases.append(Case((100 * x, weight), note="four axes, large numbers"))
+    cases.append(Case((x[0] / 1000, weight), note="small numbers"))
+    zero = (
+        "no-eps",
+        "A token of zeros gives NaN in yours: 0 divided by 0. That is what eps is for.",
+    )
+    cases.append(Case((0 * x[0], weight), note="all numbers zero", nan=zero))
     x, weight = cases[0].args
     cases.append(
         Case(
@@ -393,10 +405,10 @@ def _fold_cases() -> list[Case]:
     cases = []
     for seed, d_in, d_out in ((0, 4, 7), (1, 6, 3), (2, 5, 5)):
         weight, bias, w, b = randn(seed, (d_in,), (d_in,), (d_out, d_in), (d_out,))
-        cases.append(
-            Case((weight, bias, w, b), expected=_folded(weight, bias, w, b), gradients=False)
-        )
-    return cases
+        cases.append(Case((weight, bias, w, b), expected=_folded(weight, bias, w, b)))
+    given = randn(3, (12,), (12,), (1, 12), (1,))
+    given[0][3] = 0.0
+    return [*cases, Case(tuple(given), expected=_folded(*given), note="one output, a scale of 0")]
 
 
 def _folded(weight, bias, w, b):

@@ -23,6 +23,7 @@ def _plain_cases() -> list[Case]:
         x, w1, b1, w2, b2 = randn(seed, (batch, tokens, d), (d, d_ff), (d_ff,), (d_ff, d), (d,))
         cases.append(Case((x, w1, b1, w2, b2), gradients=seed == 0))
     x, *weights = cases[0].args
+    cases.append(Case((20 * x, *weights), note="large numbers"))
     alone = Case(
         (x[:, 2:3], *weights),
         note="the third token alone",
@@ -116,6 +117,7 @@ def _curve_cases() -> list[Case]:
         Case((torch.linspace(-4, 4, 33),), gradients=True, note="from -4 to 4"),
         Case((2 * x,)),
         Case((torch.tensor(0.5),), note="one number, 0.5"),
+        Case((torch.tensor([[[-100.0, -30, -10], [10, 30, 100]]]),), note="far out"),
     ]
 
 
@@ -132,7 +134,7 @@ GELU = Exercise(
     witness=gelu,
     reference=gelu,
     axes=(),
-    tolerance=5e-6,
+    tolerance=1e-6,
     hints=(
         "x times a number between 0 and 1: the share of a normal distribution that lies below x. "
         "What is it at x = 0, and far out on both sides?",
@@ -196,8 +198,9 @@ def _gated_cases() -> list[Case]:
         (2, 1, 3, 5, 5, "silu"),
     ):
         x, gate, up, down = randn(seed, (batch, tokens, d), (d, d_ff), (d, d_ff), (d_ff, d))
-        cases.append(Case((x, gate, up, down, name), gradients=seed == 0))
-    return cases
+        cases.append(Case((x, gate, up, down, name), gradients=True))
+    x, *weights, name = cases[0].args
+    return [*cases, Case((100 * x, *weights, name), note="large numbers")]
 
 
 def gated_feed_forward(x, w_gate, w_up, w_down, activation):
@@ -300,6 +303,7 @@ def _effect(cases, values, expected):
     """Whatever was edited: does the output move by delta, and does one column alone change?"""
     for case, new in zip(cases, values, strict=True):
         w, hidden, delta = case.args
+        new = new.to(w.dtype)
         touched = ((new - w).abs() > 1e-6).any(0).nonzero().flatten().tolist()
         unit = int(hidden.argmax())
         if len(touched) == 1 and touched != [unit]:
@@ -420,7 +424,7 @@ BUG = Exercise(
     witness=gelu_tanh,
     reference=gelu_tanh,
     axes=(),
-    tolerance=5e-6,
+    tolerance=1e-6,
     hints=(
         "Near 0 it agrees with the formula, for larger x it does not. Which part of the argument "
         "grows fastest?",
