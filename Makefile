@@ -38,6 +38,7 @@ diagnoses: .venv/tester
 
 bench: .venv/tester
 	$(BIN)/python -m benchmarks.attention
+	$(BIN)/python -m benchmarks.blocks
 	$(BIN)/python -m benchmarks.widgets
 
 lock: .venv/tester

@@ -4,25 +4,14 @@ All run interleaved in one process; each figure is the median ratio to `MultiHea
 rounds, with the middle half of the ratios behind it.
 """
 
-import platform
-import statistics
-import time
-
 import torch
 from torch import nn
 from transformers import GPT2Config, LlamaConfig
 from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRotaryEmbedding
 
+from benchmarks.side_by_side import compare
 from tfcourse.attention import MultiHeadAttention
-from tfcourse.device import describe_device, pick_device
-
-SIZES = [  # d_model, heads, batch, tokens
-    (512, 8, 4, 256),
-    (256, 4, 16, 64),
-    (512, 8, 1, 1024),
-]
-ROUNDS = 15
 
 
 def peers(d_model, heads, tokens, device):
@@ -50,39 +39,5 @@ def peers(d_model, heads, tokens, device):
     }
 
 
-def seconds(attend, x, device):
-    """Seconds of one forward and backward pass."""
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-    started = time.perf_counter()
-    attend(x).sum().backward()
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter() - started
-
-
-def main():
-    """Measure and print a table."""
-    torch.manual_seed(0)
-    device = pick_device()
-    columns = {}
-    for d_model, heads, batch, tokens in SIZES:
-        attends = peers(d_model, heads, tokens, device)
-        x = torch.randn(batch, tokens, d_model, device=device, requires_grad=True)
-        for attend in attends.values():
-            seconds(attend, x, device)
-        rounds = [{n: seconds(a, x, device) for n, a in attends.items()} for _ in range(ROUNDS)]
-        base = next(iter(attends))
-        for name in attends:
-            ratios = [r[name] / r[base] for r in rounds]
-            low, middle, high = statistics.quantiles(ratios, n=4)
-            columns.setdefault(name, []).append(f"{middle:.2f} ({low:.2f} to {high:.2f})")
-    heads = [f"d{d} h{h} B{b} T{t}" for d, h, b, t in SIZES]
-    print(f"\ntorch {torch.__version__}, {describe_device(device)}, {platform.machine()}\n")
-    print(f"| | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}")
-    for name, cells in columns.items():
-        print(f"| {name} | {' | '.join(cells)} |")
-
-
 if __name__ == "__main__":
-    main()
+    compare(peers)
