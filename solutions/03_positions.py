@@ -137,7 +137,7 @@ early, late = fitted_step(torch.arange(150)), fitted_step(torch.arange(200, 350)
 step_error = (pe[:-k] @ early - pe[k:]).abs().max().item()
 matrix_gap = (early - late).abs().max().item()
 print("it fits all 397 positions:", step_error < 1e-4, "  early = late:", matrix_gap < 1e-3)
-print(early[:4, :4].float().round(decimals=3))
+print(early[:4, :4].float().round(decimals=3) + 0.0)  # + 0.0 makes −0 a plain 0
 print("cos 3, sin 3:", f"{torch.tensor(3.0).cos():.3f}, {torch.tensor(3.0).sin():.3f}")
 
 # %% [markdown]

@@ -268,10 +268,9 @@ NormGeometry()
 x = torch.randn(1000, 3) * torch.tensor([3.0, 1.0, 0.3]) + 2
 y = nn.functional.layer_norm(x, (3,))
 z = nn.functional.rms_norm(x, (3,))
-print(
-    f"LayerNorm: sums within {y.sum(-1).abs().max():.0e} of 0, length {y.norm(dim=-1).mean():.3f}"
-)
-print(f"RMSNorm:   sums up to {z.sum(-1).abs().max():.1f}, length {z.norm(dim=-1).mean():.3f}")
+for name, t in {"LayerNorm": y, "RMSNorm": z}.items():
+    sums, length = t.sum(-1).abs().max().item(), t.norm(dim=-1).mean().item()
+    print(f"{name:>9}: largest sum {sums:.3f}, length {length:.3f}")
 print(f"√3 = {3**0.5:.3f}")
 
 # %% [markdown]
