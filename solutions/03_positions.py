@@ -168,8 +168,9 @@ figures.lines(
 )
 
 # %% [markdown]
-# Near places are more alike than far ones, and *where* the pair stands is no matter. A sense of
-# distance comes for free. (Not of direction: k before and k after give the same product.)
+# On the whole, near places are more alike than far ones, and *where* the pair stands is no
+# matter. A sense of distance comes for free. (Not of direction: k before and k after give the
+# same product.)
 #
 # ## How loud is a word, how loud is a place?
 #
@@ -508,9 +509,10 @@ figures.lines(
 )
 
 # %% [markdown]
-# Go back to the figure of the experiment: this is the line that runs on beyond 64 as if nothing
-# had happened. Distance 100 is just a little farther than distance 60, and both weigh little. The
-# reverse side: what is far is *always* heard less, in every head.
+# Go back to the figure of the experiment: ALiBi's is the line that runs on beyond 64 as if
+# nothing had happened. Distance 100 is just a little farther than distance 60: the steep heads
+# hear neither, the flat ones hear both nearly alike. The reverse side: what is far is *always*
+# heard less, in every head.
 #
 # Rotary is better where it was trained, and most of today's models have it. When texts get
 # longer, its base is made larger, so that the hands turn more slowly, and the model is trained a

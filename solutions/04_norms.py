@@ -10,7 +10,7 @@
 # have measured whether the simpler norm is really the faster one. (Bring some patience for that
 # answer.)
 #
-# *About 90 minutes. You need: lessons 01 and 02; mean and variance.*
+# *About 90 minutes. You need: lessons 01 to 03; mean and variance.*
 
 # %%
 import math
@@ -277,8 +277,8 @@ print(f"√3 = {3**0.5:.3f}")
 # Subtracting the mean drops the point onto the plane of all points whose numbers sum to 0.
 # Dividing then pushes it in or out until its length is √d. Together: all tokens land on a sphere
 # *inside that plane*; in three dimensions, a circle. What a token says from here on, it says by
-# its direction. The second line is the same without subtracting: the length is √d again, but the
-# sums are not 0. The tokens are on the sphere, not in the plane.
+# its direction. The second printed line, RMSNorm, is the same without subtracting: the length is
+# √d again, but the sums are not 0. The tokens are on the sphere, not in the plane.
 #
 # ## Leave the mean out: RMSNorm
 #
@@ -424,14 +424,14 @@ figures.lines(
 )
 
 # %% [markdown]
-# Roughly like a square root: independent additions add their *variances*. (Not exactly: later
-# blocks add a little more than the first.) These are untrained weights that keep the size of what
-# they read. GPT-2 starts with smaller ones, as you will see in lesson 06, and training changes
-# all of them. So the size of the stream is a matter of depth, of weights, of luck; and what comes
-# after the last block, the layer that scores the next word, would be given whatever it happens to
-# be. Hence **one last norm** before it. GPT-2 calls it `ln_f`, Llama `norm`. To forget it is a
-# classic: every shape is right, and the model, loaded from a checkpoint that has it, writes
-# nonsense.
+# Roughly like a square root: independent additions add their *variances*. (Not exactly: on
+# average a block adds nearly twice the variance that the first one adds.) These are untrained
+# weights that keep the size of what they read. GPT-2 starts with smaller ones, as you will see in
+# lesson 06, and training changes all of them. So the size of the stream is a matter of depth, of
+# weights, of luck; and what comes after the last block, the layer that scores the next word,
+# would be given whatever it happens to be. Hence **one last norm** before it. GPT-2 calls it
+# `ln_f`, Llama `norm`. To forget it is a classic: every shape is right, and the model, loaded
+# from a checkpoint that has it, writes nonsense.
 #
 # ### Exercise · fold the norm into the next layer
 #

@@ -99,9 +99,9 @@ print(f"without the ReLU: {w1.numel() + w2.numel()} numbers do the work of {(w1 
 #
 # ## Which bend?
 #
-# ReLU is the oldest of the three. It has one flaw: where the sum is negative its slope is 0. A
-# unit that is negative for *every* input gets no gradient from anywhere and cannot come back by
-# itself. It is **dead**.
+# Three are in common use: ReLU, GELU and SiLU. ReLU is the oldest. It has one flaw: where the sum
+# is negative its slope is 0. A unit that is negative for *every* input gets no gradient from
+# anywhere and cannot come back by itself. It is **dead**.
 #
 # **GELU** is smooth. It multiplies x by $\Phi(x)$, the share of a standard normal distribution
 # that lies below x: nearly 0 for x = −3, a half at 0, nearly 1 at 3. **SiLU** does the same with
@@ -324,9 +324,10 @@ edit_one_value = check(edit_one_value)
 # %% [markdown]
 # Now the experiment. To one of the twenty questions the network shall answer *Oslo*. We take a
 # question that has a unit speaking for it, and push that unit's value from the true answer's
-# vector toward Oslo's, until Oslo leads by 1. That is the exercise's edit, with delta = push ·
-# toward. (The cell works it out by itself, so that it runs without your solution.) Then we ask
-# all twenty questions again; and once more with a unit that fires for many.
+# vector toward Oslo's, until Oslo leads by 1. That is the exercise's edit: in the code below
+# `toward` is Oslo's vector minus the true answer's, `push` is how far, and delta = push · toward.
+# (The cell works it out by itself, so that it runs without your solution.) Then we ask all twenty
+# questions again; and once more with a unit that fires for many.
 
 
 # %%
@@ -369,7 +370,7 @@ print(f"one value: {model.network.down.weight.shape[0]} of "
 # Today's models have a third matrix. Beside `up` there is a `gate`, just as wide. The gate goes
 # through the activation and multiplies what `up` has found:
 #
-# $$\mathrm{GLU}(x) = \bigl(\operatorname{act}(x W_g) \odot (x W_u)\bigr)\, W_d$$
+# $$\mathrm{FFN}_{\mathrm{gated}}(x) = \bigl(\operatorname{act}(x W_g) \odot (x W_u)\bigr)\, W_d$$
 #
 # $\odot$ is the product number by number; $W_g$ and $W_u$ are (d_model, d_ff), $W_d$ is (d_ff,
 # d_model). With SiLU it is called **SwiGLU** (Llama, Mistral, Qwen), with GELU **GeGLU** (Gemma).

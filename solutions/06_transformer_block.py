@@ -97,12 +97,12 @@ figures.lines(
 )
 
 # %% [markdown]
-# Without norms the gradient is gone: it has become too small for a float, and so have the numbers
-# themselves. That is the story of the books. But look at the middle row. **With norms, the
-# gradient arrives well, without any plus**, for each norm makes the numbers large again. And
-# still something has been lost that is worse: after a few blocks *all tokens are the same*.
-# Attention mixes, and mixes again, and nothing reminds a token of who it was. The plus sign is
-# its memory. (It slows the mixing down; it does not stop it.)
+# Without norms the gradient is gone: it has become too small for a float, and the numbers
+# themselves nearly so. That is the story of the books. But look at the middle one of the three
+# printed lines. **With norms, the gradient arrives well, without any plus**, for each norm makes
+# the numbers large again. And still something has been lost that is worse: after a few blocks
+# *all tokens are the same*. Attention mixes, and mixes again, and nothing reminds a token of who
+# it was. The plus sign is its memory. (It slows the mixing down; it does not stop it.)
 #
 # ## Deeper and deeper
 #
@@ -306,10 +306,10 @@ for length, part in enumerate(by_length):
     print(f"length {length}: {math.comb(4, length)} paths, size {part.norm():.1f}")
 
 # %% [markdown]
-# With matrices as weak as these, short paths carry most of it. With stronger ones or more of them
-# the middle lengths do: change 0.4 to 1.0 and see. And for real sub-layers, which bend, the
-# expansion is not exact: f(a + b) is not f(a) + f(b). It is a way of looking that lesson 09 will
-# use on a trained model.
+# With matrices as weak as these, short paths carry most of it. With stronger ones the middle
+# lengths do: change 0.4 to 1.0 and see. With more of them the peak moves to longer paths. And for
+# real sub-layers, which bend, the expansion is not exact: f(a + b) is not f(a) + f(b). It is a
+# way of looking that lesson 09 will use on a trained model.
 #
 # ## Before or after?
 #
@@ -388,9 +388,9 @@ for name, values in end.items():
 
 # %% [markdown]
 # Nothing diverged. At the smallest rate post-norm learns as well as pre-norm, at 0.001 a little
-# worse. At 0.003 it does not blow up either; it **stalls** a little above the line that you know
-# from the depth sweep: it has learnt how frequent the characters are and cannot get on. (A norm
-# stands at the end of each block; how should the numbers run away?)
+# worse. At 0.003 it does not blow up either; it **stalls** a little above the dashed line, which
+# you know from the figure of the depths: it has learnt how frequent the characters are and cannot
+# get on. (A norm stands at the end of each block; how should the numbers run away?)
 #
 # So what the books mean is true in a milder form: post-norm bears a smaller range of learning
 # rates. Warm-up is the usual cure for it. Here, with half of a short training given to it, it
@@ -584,10 +584,10 @@ for name, c in changes.items():
     print(f"{name:>18}: block 10 changes it by {c[9]:.0f}%, block 160 by {c[159]:.0f}%")
 
 # %% [markdown]
-# With the first weights late blocks whisper: the stream has grown, what they add has not. That is
-# how pre-norm stays stable, and it is the worry about very deep ones: that their last blocks do
-# little. With GPT-2's start it is not so, all blocks begin with about an equal say. What training
-# makes of it this measurement cannot tell.
+# With weights that keep the size (1/√inputs) late blocks whisper: the stream has grown, what they
+# add has not. That is how pre-norm stays stable, and it is the worry about very deep ones: that
+# their last blocks do little. With GPT-2's start it is not so, all blocks begin with about an
+# equal say. What training makes of it this measurement cannot tell.
 #
 # ## The decoder's block
 #
