@@ -20,18 +20,17 @@ KINDS = {  # 2 · 96 · 384 = 3 · 96 · 256 numbers in each
 
 def run(*, seeds, steps, kinds=None, say=lambda words: None, watch=None) -> dict:
     """Held-out loss in nats for each feed-forward and seed."""
-    chosen = {name: KINDS[name] for name in (kinds or KINDS)}
-    return compare(chosen, seeds=seeds, steps=steps, say=say, watch=watch, bias=False)
+    return compare(KINDS, kinds, seeds=seeds, steps=steps, say=say, watch=watch, bias=False)
 
 
-def compare(kinds, *, seeds, steps, say, watch, **common) -> dict:
-    """Train the same three-layer model with each of the options, each from the same seeds."""
+def compare(options, kinds, *, seeds, steps, say, watch, **common) -> dict:
+    """Train the same three-layer model with the options of each kind (None: all), same seeds."""
     text, results = manual(), {}
-    for name, options in kinds.items():
+    for name in kinds or options:
         results[name] = {"losses": [], "curves": []}
         for seed in seeds:
             torch.manual_seed(seed)
-            model = LanguageModel(len(text.vocabulary), D_MODEL, 4, 3, **common, **options)
+            model = LanguageModel(len(text.vocabulary), D_MODEL, 4, 3, **common, **options[name])
             model.small_embeddings()
             curve = train(
                 model, seed=seed, tokens=64, batch=32, steps=steps, learning_rate=3e-3,

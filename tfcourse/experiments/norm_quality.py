@@ -11,8 +11,7 @@ KINDS = {"LayerNorm": {"norm": "layer"}, "RMSNorm": {"norm": "rms"}}
 
 def run(*, seeds, steps, kinds=None, say=lambda words: None, watch=None) -> dict:
     """Held-out loss in nats for each norm and seed."""
-    chosen = {name: KINDS[name] for name in (kinds or KINDS)}
-    return compare(chosen, seeds=seeds, steps=steps, say=say, watch=watch)
+    return compare(KINDS, kinds, seeds=seeds, steps=steps, say=say, watch=watch)
 
 
 if __name__ == "__main__":

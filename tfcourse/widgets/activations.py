@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from tfcourse import figures
-from tfcourse.widgets.view import View
+from tfcourse.widgets.view import View, check_number
 
 REACH = 4  # x goes from −4 to 4
 STYLES = {
@@ -33,8 +33,7 @@ class Activations(View):
     module = "activations"
 
     def __init__(self, x=1.0):
-        if not isinstance(x, (int, float)) or isinstance(x, bool):
-            raise TypeError(f"x must be a number, got {x!r}")
+        check_number("x", x)
         if not -REACH <= x <= REACH:
             raise ValueError(f"x must be between −{REACH} and {REACH}, got {x}")
         self.x = round(float(x), 2)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tfcourse import figures
-from tfcourse.widgets.view import View
+from tfcourse.widgets.view import View, check_whole
 
 # The same bounds as in block_shapes.js.
 MOST = {
@@ -212,10 +212,7 @@ def block_steps(
 def check_sizes(sizes):
     """Raise unless every size is an int in its bounds and the heads divide what they must."""
     for name, value in sizes.items():
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise TypeError(f"{name} must be an int, got {value!r}")
-        if not 1 <= value <= MOST[name]:
-            raise ValueError(f"{name} must be between 1 and {MOST[name]}, got {value}")
+        check_whole(name, value, 1, MOST[name])
     for name, whole in (("n_heads", "d_model"), ("n_kv_heads", "n_heads")):
         if sizes[whole] % sizes[name]:
             near = nearest_divisor(sizes[name], sizes[whole])

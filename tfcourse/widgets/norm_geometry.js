@@ -178,7 +178,7 @@ export default {
       ...["x₁", "x₂", "x₃", "mean", "length"].map((name) => element("th", { scope: "col" }, name)))), element("tbody", {}, ...rows));
     const longer = slider("make it longer", { min: -6, max: 20, value: 0, text: (s) => `×${digits(10 ** (s / 20))}`,
       onInput: (s) => { scale = 10 ** (s / 20); arrive(); speak(400); } });
-    const shift = slider("add to all three", { min: -5, max: 5, step: 0.1, value: 0, text: (c) => signed(c),
+    const shift = slider("add to all three", { min: -5, max: 5, step: 0.1, value: 0, text: (c) => plusMinus(c),
       onInput: (c) => { add = c; arrive(); speak(400); } });
     longer.classList.add("slide");
     shift.classList.add("slide");
@@ -194,7 +194,7 @@ export default {
           element("p", { className: "small faint" }, "With d numbers in place of three the radius is √d: 27.7 for d = 768."))));
 
     // ---- words and numbers ----
-    function signed(c) { return c === 0 ? "+0" : `${c > 0 ? "+" : "−"}${Math.abs(c).toFixed(1)}`; }
+    function plusMinus(c) { return c === 0 ? "+0" : `${c > 0 ? "+" : "−"}${Math.abs(c).toFixed(1)}`; }
     const movedBy = (key) => apart(NORMS[key](before(chosen)), NORMS[key](cloud[chosen]));
     const noticed = (key) => movedBy(key) >= 0.005;
 

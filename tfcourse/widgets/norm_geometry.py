@@ -4,7 +4,7 @@ import numpy as np
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from tfcourse import figures
-from tfcourse.widgets.view import View
+from tfcourse.widgets.view import View, check_whole
 
 EPS = 1e-5  # as torch.nn.LayerNorm has it
 RADIUS = 3**0.5  # a normed point of three numbers is that long
@@ -36,11 +36,7 @@ class NormGeometry(View):
 
     def __init__(self, points=60, *, seed=0):
         for name, value in {"points": points, "seed": seed}.items():
-            low, high = LIMITS[name]
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise TypeError(f"{name} must be an int, got {value!r}")
-            if not low <= value <= high:
-                raise ValueError(f"{name} must be between {low} and {high}, got {value}")
+            check_whole(name, value, *LIMITS[name])
         drawn = np.random.default_rng(seed).standard_normal((4 * points, 3)) @ SPREAD.T + MIDDLE
         # a token of nearly equal numbers would show eps, not the norm: it stays off the circle
         drawn = drawn[(drawn.var(-1) > LEAST_VARIANCE) & (np.abs(drawn).max(-1) < 7.9)]

@@ -63,10 +63,8 @@ export default {
     const most = Math.max(...pairs.map((pair) => pair.q.size * pair.k.size)) || 1; // that a pair can add
     const at = { q: query, k: key };
 
-    const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
     const fixed = (x) => (Math.abs(x) < 5e-4 ? 0 : Math.abs(x)).toFixed(3); // alike, so that they can be added up
     const minus = (x) => (x <= -5e-4 ? "−" : "") + fixed(x);
-    const signed = (x) => (x < 0 ? `−${-x}` : String(x));
     const part = (pair, distance) => pair.q.size * pair.k.size * Math.cos(pair.q.angle - pair.k.angle + distance * pair.f);
     const score = (distance) => pairs.reduce((sum, pair) => sum + part(pair, distance), 0);
     const distance = () => at.q - at.k, low = () => Math.min(at.q, at.k);

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from tfcourse import figures
-from tfcourse.widgets.view import View
+from tfcourse.widgets.view import View, check_number, check_whole
 
 REACH = 64  # the last position
 POSITIONS = 12, 5  # of the query and the key, to begin with
@@ -31,14 +31,10 @@ class RotaryClock(View):
 
     def __init__(self, d_head=8, *, base=10000.0, seed=0):
         for name, value, low, high in (("d_head", d_head, 2, 16), ("seed", seed, 0, 2**32 - 1)):
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise TypeError(f"{name} must be an int, got {value!r}")
-            if not low <= value <= high:
-                raise ValueError(f"{name} must be between {low} and {high}, got {value}")
+            check_whole(name, value, low, high)
         if d_head % 2:
             raise ValueError(f"d_head must be even (numbers turn in pairs), got {d_head}")
-        if not isinstance(base, (int, float)) or isinstance(base, bool):
-            raise TypeError(f"base must be a number, got {base!r}")
+        check_number("base", base)
         if not 1 < base < math.inf:
             raise ValueError(f"base must be greater than 1, got {base}")
         rng = np.random.default_rng(seed)

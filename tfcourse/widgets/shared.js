@@ -73,6 +73,11 @@ function digits(number) {
   return (number < 0 ? "−" : "") + text;
 }
 
+// A whole number with a true minus.
+const signed = (number) => (number < 0 ? `−${-number}` : String(number));
+
+const clamp = (number, low, high) => Math.min(high, Math.max(low, number));
+
 function percent(share) {
   const points = 100 * share;
   if (points > 0 && points < 1) return "under 1%";

@@ -69,8 +69,6 @@ export default {
     let a = Math.round(0.3 * tokens), b = a + Math.max(1, Math.round(tokens / 10)), pair = Math.min(3, d / 2 - 1);
     let frequencies = [];
 
-    const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
-    const signed = (x) => (x < 0 ? `−${-x}` : String(x));
     const spaced = (x) => x.toLocaleString("en").replaceAll(",", "\u202f"); // 10 000
     const dot = (offset) => frequencies.reduce((sum, f) => sum + Math.cos(f * offset), 0);
     const low = () => Math.min(a, b), apart = () => Math.abs(b - a);

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfcourse import figures
-from tfcourse.widgets.view import View
+from tfcourse.widgets.view import View, check_number, check_whole
 
 
 class SinusoidalEncoding(View):
@@ -26,14 +26,10 @@ class SinusoidalEncoding(View):
 
     def __init__(self, tokens=64, d_model=32, base=10000.0):
         for name, value, low, high in (("tokens", tokens, 8, 256), ("d_model", d_model, 4, 128)):
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise TypeError(f"{name} must be an int, got {value!r}")
-            if not low <= value <= high:
-                raise ValueError(f"{name} must be between {low} and {high}, got {value}")
+            check_whole(name, value, low, high)
         if d_model % 2:
             raise ValueError(f"d_model must be even (sines and cosines in pairs), got {d_model}")
-        if not isinstance(base, (int, float)) or isinstance(base, bool):
-            raise TypeError(f"base must be a number, got {base!r}")
+        check_number("base", base)
         if not 10 <= base <= 100_000:
             raise ValueError(f"base must be between 10 and 100000, got {base}")
         self.tokens, self.d_model, self.base = tokens, d_model, float(base)

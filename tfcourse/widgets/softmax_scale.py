@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfcourse import figures
-from tfcourse.widgets.view import View
+from tfcourse.widgets.view import View, check_whole
 
 WIDEST = 1024
 
@@ -30,10 +30,7 @@ class SoftmaxScale(View):
         bounds = {"d_k": (d_k, 1, WIDEST), "queries": (queries, 2, 64), "keys": (keys, 2, 64)}
         bounds["seed"] = (seed, 0, 2**32 - 1)
         for name, (value, low, high) in bounds.items():
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise TypeError(f"{name} must be an int, got {value!r}")
-            if not low <= value <= high:
-                raise ValueError(f"{name} must be between {low} and {high}, got {value}")
+            check_whole(name, value, low, high)
         rng = np.random.default_rng(seed)
         self.q = rng.standard_normal((queries, WIDEST))
         self.k = rng.standard_normal((keys, WIDEST))

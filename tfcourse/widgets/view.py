@@ -251,6 +251,20 @@ def booleans(name, value):
     return array
 
 
+def check_whole(name, value, low, high):
+    """Raise unless `value` is an int from `low` to `high`."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an int, got {value!r}")
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be between {low} and {high}, got {value}")
+
+
+def check_number(name, value):
+    """Raise unless `value` is a number."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+
+
 def check_text(name, value):
     """Raise unless `value` is a string."""
     if not isinstance(value, str):

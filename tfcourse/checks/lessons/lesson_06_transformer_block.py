@@ -107,6 +107,11 @@ def _normed_stream(x, a, f, na, nf):
     return x + f(x)
 
 
+def _normed_on_the_way_out(x, a, f, na, nf):
+    x = x + na(a(x))
+    return x + nf(f(x))
+
+
 def _old_stream(x, a, f, na, nf):
     return x + f(nf(x + a(na(x))))
 
@@ -156,10 +161,7 @@ BLOCK = Exercise(
             "You add to the normed x: x = norm(x), then x + f(x). So the stream itself is "
             "normed at each step, and the straight path is lost. Norm only what the sub-layer "
             "reads.",
-            _wired(
-                lambda x, a, f, na, nf: (lambda n: (lambda m: m + f(m))(nf(n + a(n))))(na(x)),
-                _post,
-            ),
+            _wired(_normed_stream, _post),
         ),
         "old-stream": Variant(
             "The second addition uses the x of the beginning: what attention has found is lost to "
@@ -191,10 +193,7 @@ BLOCK = Exercise(
         "norm-on-the-way-out": Variant(
             "The norm is applied to what the sub-layer gives, x + norm(f(x)); in neither form "
             "does it stand there.",
-            _wired(
-                lambda x, a, f, na, nf: (lambda y: y + nf(f(y)))(x + na(a(x))),
-                lambda x, a, f, na, nf: (lambda y: y + nf(f(y)))(x + na(a(x))),
-            ),
+            _wired(_normed_on_the_way_out, _normed_on_the_way_out),
         ),
         "mask-inverted": Variant(
             "You turn the mask round before you hand it on. Our attention takes True = may "
@@ -268,10 +267,38 @@ def _decoder(wire):
     return type("DecoderBlock", (DecoderBlock,), {"forward": forward})
 
 
-def _three(s, x, see, ask, think=None):
-    x = x + see(s.attention_norm(x))
+def _see(s, x, see):
+    return x + see(s.attention_norm(x))
+
+
+def _think(s, x):
+    return x + s.feed_forward(s.feed_forward_norm(x))
+
+
+def _three(s, x, see, ask):
+    x = _see(s, x, see)
+    return _think(s, x + ask(s.cross_norm(x)))
+
+
+def _cross_first(s, x, c, see, ask, m, cm):
     x = x + ask(s.cross_norm(x))
-    return x + (think or s.feed_forward)(s.feed_forward_norm(x))
+    return _think(s, _see(s, x, see))
+
+
+def _norm_shared(s, x, c, see, ask, m, cm):
+    x = _see(s, x, see)
+    return _think(s, x + ask(s.attention_norm(x)))
+
+
+def _not_normed(s, x, c, see, ask, m, cm):
+    x = _see(s, x, see)
+    return _think(s, x + ask(x))
+
+
+def _post_norm(s, x, c, see, ask, m, cm):
+    x = s.attention_norm(x + see(x))
+    x = s.cross_norm(x + ask(x))
+    return s.feed_forward_norm(x + s.feed_forward(x))
 
 
 DECODER = Exercise(
@@ -294,13 +321,7 @@ DECODER = Exercise(
         "cross-first": Variant(
             "Cross-attention stands before self-attention. First a word hears its own sentence, "
             "then it asks the other.",
-            _decoder(
-                lambda s, x, c, see, ask, m, cm: (
-                    lambda y: (lambda z: z + s.feed_forward(s.feed_forward_norm(z)))(
-                        y + see(s.attention_norm(y))
-                    )
-                )(x + ask(s.cross_norm(x)))
-            ),
+            _decoder(_cross_first),
         ),
         "no-cross": Variant(
             "The context is never read: there are three sub-layers.",
@@ -335,30 +356,16 @@ DECODER = Exercise(
         "no-residual": Variant(
             "After cross-attention nothing is added: what the context gives replaces x.",
             _decoder(
-                lambda s, x, c, see, ask, m, cm: (
-                    lambda y: (lambda z: z + s.feed_forward(s.feed_forward_norm(z)))(
-                        ask(s.cross_norm(y))
-                    )
-                )(x + see(s.attention_norm(x)))
+                lambda s, x, c, see, ask, m, cm: _think(s, ask(s.cross_norm(_see(s, x, see))))
             ),
         ),
         "norm-shared": Variant(
             "Cross-attention uses the self-attention's norm; it has a `cross_norm` of its own.",
-            _decoder(
-                lambda s, x, c, see, ask, m, cm: (
-                    lambda y: (lambda z: z + s.feed_forward(s.feed_forward_norm(z)))(
-                        y + ask(s.attention_norm(y))
-                    )
-                )(x + see(s.attention_norm(x)))
-            ),
+            _decoder(_norm_shared),
         ),
         "not-normed": Variant(
             "What cross-attention reads is not normed.",
-            _decoder(
-                lambda s, x, c, see, ask, m, cm: (
-                    lambda y: (lambda z: z + s.feed_forward(s.feed_forward_norm(z)))(y + ask(y))
-                )(x + see(s.attention_norm(x)))
-            ),
+            _decoder(_not_normed),
         ),
         "context-mask-ignored": Variant(
             "The context's mask is not handed on: padding in the context is read.",
@@ -374,13 +381,7 @@ DECODER = Exercise(
         ),
         "post-norm": Variant(
             "This is the post-norm decoder block. Asked for is pre-norm.",
-            _decoder(
-                lambda s, x, c, see, ask, m, cm: (
-                    lambda y: (lambda z: s.feed_forward_norm(z + s.feed_forward(z)))(
-                        s.cross_norm(y + ask(y))
-                    )
-                )(s.attention_norm(x + see(x)))
-            ),
+            _decoder(_post_norm),
         ),
     },
 )
