@@ -101,7 +101,8 @@ def test_what_leaves_holds_nothing_expected():
     for exercise in exercises().values():
         for case in exercise.cases():
             inputs = case.inputs()
-            assert set(inputs) == {"args", "kwargs", "build", "weights", "gradients"}
+            names = {"args", "kwargs", "build", "weights", "gradients", "seed", "watched"}
+            assert set(inputs) == names
             if case.expected is not None:
                 held = [t for t in inputs["args"] if isinstance(t, torch.Tensor)]
                 assert not any(

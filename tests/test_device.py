@@ -120,3 +120,44 @@ def test_on_a_gpu():
     assert "GiB" in device.describe_device()
     big = device.measure_peak_memory(lambda: torch.ones(2**20, device="cuda"))
     assert big >= 4 * 2**20
+
+
+def test_side_by_side():
+    def wait():
+        time.sleep(0.002)
+
+    times = device.measure_side_by_side({"nothing": lambda: None, "wait": wait}, rounds=7)
+    assert list(times) == ["nothing", "wait"]
+    assert [len(seconds) for seconds in times.values()] == [7, 7]
+    assert min(times["wait"]) >= 0.002
+    with pytest.raises(TypeError, match="work must be a function"):
+        device.measure_side_by_side({"a": 3})
+    with pytest.raises(ValueError, match="rounds must be at least 6. Got 5."):
+        device.measure_side_by_side({"nothing": lambda: None}, rounds=5)
+
+
+def test_side_by_side_turns_round():
+    order = []
+    works = {name: lambda name=name: order.append(name) for name in "ab"}
+    device.measure_side_by_side(works, rounds=6)
+    assert "".join(order) == "ab" + "abba" * 3
+
+
+def test_the_interval_of_a_median():
+    """Ranks as in the tables of the sign test: 1 and 6 of 6, 2 and 9 of 10, 6 and 16 of 21."""
+    for n, low, high in ((6, 1, 6), (10, 2, 9), (21, 6, 16)):
+        found = device.median_interval(float(i) for i in range(n, 0, -1))
+        assert (found.low, found.high) == (low, high)
+        assert found.middle == (n + 1) / 2
+    assert str(found) == "11.00 [6.00, 16.00]"
+    with pytest.raises(ValueError, match="values must be at least six. Got 5."):
+        device.median_interval([1.0] * 5)
+
+
+def test_the_interval_holds_the_median():
+    generator = torch.Generator().manual_seed(0)
+    inside = 0
+    for _ in range(400):
+        found = device.median_interval(torch.randn(15, generator=generator).exp().tolist())
+        inside += found.low <= 1.0 <= found.high
+    assert inside >= 370

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tfcourse.norms import LayerNorm, RMSNorm
+from tfcourse.norms import LayerNorm, RMSNorm, layer_norm, rms_norm
 
 PAIRS = {
     "LayerNorm": (LayerNorm(6), nn.LayerNorm(6)),
@@ -31,6 +31,34 @@ def test_equal_to_pytorchs(name, shape):
     yours = torch.autograd.grad((b * probe).sum(), [x, *theirs.parameters()])
     for one, other in zip(mine, yours, strict=True):
         assert (one - other).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("shape", [(6,), (4, 6), (2, 3, 5, 6)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_formula_and_module_are_equal(shape, bias):
+    torch.manual_seed(0)
+    layer, rms = LayerNorm(6, eps=0.01, bias=bias), RMSNorm(6, eps=0.01)
+    for parameter in (*layer.parameters(), *rms.parameters()):
+        nn.init.normal_(parameter)
+    x, probe = torch.randn(shape, requires_grad=True), torch.randn(shape)
+    pairs = [
+        (layer, layer_norm(x, layer.weight, layer.bias, 0.01)),
+        (rms, rms_norm(x, rms.weight, 0.01)),
+    ]
+    for module, formula in pairs:
+        y = module(x)
+        assert (y - formula).abs().max() < 1e-6
+        leaves = [x, *module.parameters()]
+        mine, spelt = (torch.autograd.grad((z * probe).sum(), leaves) for z in (y, formula))
+        for one, other in zip(mine, spelt, strict=True):
+            assert torch.allclose(one, other, rtol=1e-6, atol=3e-6)
+
+
+def test_autocast_mixes_types():
+    x = torch.randn(3, 16).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        for norm in (LayerNorm(16), RMSNorm(16)):
+            assert norm(x).isfinite().all()
 
 
 def test_the_example_by_hand():
@@ -73,8 +101,25 @@ def test_bfloat16():
             ValueError,
             r"d_model=4 as its last axis. Got \(2, 3",
         ),
+        (
+            lambda: RMSNorm(4)(torch.ones(2, 3)),
+            ValueError,
+            "x must have d_model=4 as its last axis",
+        ),
         (lambda: RMSNorm(4)(torch.ones(2, 4).long()), TypeError, "x must hold floats"),
         (lambda: RMSNorm(4)([1, 2, 3, 4]), TypeError, "x must be a tensor"),
+        (lambda: LayerNorm(4)(torch.ones(2, 4).double()), TypeError, "x must be torch.float32 as"),
+        (
+            lambda: layer_norm(torch.ones(2, 4), torch.ones(4), torch.ones(3)),
+            ValueError,
+            r"bias must be \(4,\) as weight is. Got \(3,\)",
+        ),
+        (
+            lambda: rms_norm(torch.ones(2, 4), torch.ones(2, 4)),
+            ValueError,
+            r"weight must have one axis, \(d_model,\). Got \(2, 4\)",
+        ),
+        (lambda: rms_norm(torch.ones(2, 4), [1.0]), TypeError, "weight must be a tensor"),
     ],
 )
 def test_what_does_not_fit_is_explained(call, error, said):

@@ -1,4 +1,4 @@
-"""The command `tfcourse`: build the notebooks, look the installation over."""
+"""The command `tfcourse`: build the notebooks, decide the claims again, look things over."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ def main(arguments: list[str] | None = None) -> int:
     kind.add_argument("--check", action="store_true", help="only say what is stale or leaked")
     kind.add_argument("--solved", action="store_true", help="only write build/solved/")
     commands.add_parser("doctor", help="look the installation over")
+    again = commands.add_parser(
+        "verdicts", help="run the lessons: which claims come out otherwise?"
+    )
+    again.add_argument("names", nargs="*", metavar="NAME", help="01 or 01_attention; default: all")
+    again.add_argument("--experiments", action="store_true", help="the experiments too (hours)")
     given = parser.parse_args(arguments)
-    return _doctor() if given.command == "doctor" else _build(given)
+    return {"doctor": _doctor, "build": _build, "verdicts": _verdicts}[given.command](given)
 
 
-def _doctor() -> int:
+def _doctor(_given) -> int:
     from tfcourse.installation import doctor
 
     return 0 if doctor() else 1
@@ -48,6 +53,18 @@ def _build(given) -> int:
         print(error, file=sys.stderr)
         return 1
     return 0
+
+
+def _verdicts(given) -> int:
+    try:
+        from tfcourse.authoring import build, verdicts
+    except ModuleNotFoundError as error:
+        print(f"{error}. The build tools are missing: pip install -e '.[test]'", file=sys.stderr)
+        return 1
+    root = build.find_root()
+    changed = verdicts.compare(root, given.names, experiments=given.experiments)
+    print(f"{changed} changed" if changed else "Every verdict is the one that is stored.")
+    return int(changed > 0)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
+
+from tfcourse.arguments import check_count
 
 KINDS = ("cuda", "mps", "cpu")
 
@@ -130,6 +134,65 @@ def measure_seconds(work: Callable[[], object], repeats: int = 7) -> tuple[float
         return times[0], 0.0
     low, middle, high = statistics.quantiles(times, n=4, method="inclusive")
     return middle, high - low
+
+
+def measure_side_by_side(
+    works: Mapping[str, Callable[[], object]], rounds: int = 21
+) -> dict[str, list[float]]:
+    """Seconds of every work in every round: all of them in turn, the other way round every time.
+
+    Whatever else the machine does falls on all works of a round, so compare them round by round:
+    `median_interval` of the ratios says how much can be told.
+
+    Raises:
+        TypeError: a work cannot be called, or `rounds` is no int.
+        ValueError: `rounds` is below 6; fewer give no interval.
+    """
+    for work in works.values():
+        _check_work(work)
+        work()
+    check_count("rounds", rounds, least=6)
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for i in range(rounds):
+        for name in list(works)[:: -1 if i % 2 else 1]:
+            _wait()
+            started = time.perf_counter()
+            works[name]()
+            _wait()
+            times[name].append(time.perf_counter() - started)
+    return times
+
+
+@dataclass(frozen=True)
+class Median:
+    """The median of what was measured, and a 95% interval for it that assumes no distribution."""
+
+    middle: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.middle:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+def median_interval(values: Iterable[float]) -> Median:
+    """Median and the interval of at least 95% that the order of the values gives.
+
+    Half of all values lie below the true median, so how many of n do is a toss of n coins.
+
+    Raises:
+        ValueError: there are fewer than six values.
+    """
+    ordered = sorted(values)
+    n = len(ordered)
+    if n < 6:
+        raise ValueError(f"values must be at least six. Got {n}.")
+    left_out = 0  # at either end; the true median is beyond the next value with 2.5% at most
+    share = 1 / 2**n
+    while share + math.comb(n, left_out + 1) / 2**n <= 0.025:
+        left_out += 1
+        share += math.comb(n, left_out) / 2**n
+    return Median(statistics.median(ordered), ordered[left_out], ordered[-1 - left_out])
 
 
 def measure_peak_memory(work: Callable[[], object]) -> int:

@@ -1,11 +1,17 @@
-"""The feed-forward network, plain and gated, and its activations, by hand (lesson 05)."""
+"""The feed-forward network, plain and gated, and its activations (lesson 05).
+
+`relu`, `gelu`, `gelu_tanh` and `silu` spell the formulas out. `ACTIVATIONS` names PyTorch's kernels
+for the same numbers: the network runs these.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -43,10 +49,10 @@ def silu(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": relu,
-    "gelu": gelu,
-    "gelu_tanh": gelu_tanh,
-    "silu": silu,
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
 }
 
 

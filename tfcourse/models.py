@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from tfcourse.arguments import check_count, check_tensor
+from tfcourse.arguments import check_count, check_number, check_tensor
 from tfcourse.blocks import NORMS, Block
 from tfcourse.positions import ALiBi, LearnedPositions, Rotary, sinusoidal_encoding
 
@@ -24,6 +24,8 @@ class LanguageModel(nn.Module):
         d_model, n_heads, layers: as the blocks have them, and how many.
         positions: none, sinusoidal, learned, rotary or alibi.
         max_tokens: length of the learned table; needed there, ignored elsewhere.
+        scale: what token and position are multiplied by together, before the first block. By
+            default √d_model with sinusoidal positions, as in 2017, and 1 with all others.
         block: makes a block; by default `Block`.
         norm, norm_first, **options: handed to every block. Pre-norm blocks get the one last norm
             that they need.
@@ -41,6 +43,7 @@ class LanguageModel(nn.Module):
         *,
         positions: str = "rotary",
         max_tokens: int | None = None,
+        scale: float | None = None,
         block: Callable[..., nn.Module] = Block,
         norm: str = "layer",
         norm_first: bool = True,
@@ -53,6 +56,10 @@ class LanguageModel(nn.Module):
         if not isinstance(positions, str) or positions not in POSITIONS:
             raise ValueError(f"positions must be one of {', '.join(POSITIONS)}. Got {positions!r}.")
         self.positions, self.d_model = positions, d_model
+        if scale is None:
+            scale = math.sqrt(d_model) if positions == "sinusoidal" else 1.0
+        check_number("scale", scale, 0.0, math.inf)
+        self.scale = scale
         if positions == "rotary":
             options["rotary"] = Rotary(d_model // n_heads)
         elif positions == "alibi":
@@ -85,11 +92,12 @@ class LanguageModel(nn.Module):
             raise TypeError(f"tokens must hold whole numbers (torch.long). Got {tokens.dtype}.")
         x, length = self.embedding(tokens), tokens.shape[-1]
         if self.table is not None:
-            return x + self.table(length)
-        if self.positions == "sinusoidal":
-            # √d_model brings small embeddings to the size of the encoding (lesson 03)
-            return x * math.sqrt(self.d_model) + sinusoidal_encoding(length, self.d_model).to(x)
-        return x
+            x = x + self.table(length)
+        elif self.positions == "sinusoidal":
+            # as small as small embeddings are; √d_model brings both to full size (lesson 03)
+            waves = sinusoidal_encoding(length, self.d_model).to(x)
+            x = x + waves / math.sqrt(self.d_model)
+        return x * self.scale if self.scale != 1 else x
 
     @torch.no_grad()
     def small_embeddings(self) -> LanguageModel:

@@ -70,7 +70,7 @@ def build(root: Path, names: Sequence[str] = (), say=print) -> None:
         target = root / "notebooks" / f"{lesson.name}.ipynb"
         target.parent.mkdir(exist_ok=True)
         notebook = lesson.learners()
-        seconds = _run(notebook, target.parent, lesson.name)
+        seconds = run(notebook, target.parent, lesson.name)
         clean(notebook, lesson.name, {str(root), str(Path.home()), tempfile.gettempdir()} - {"/"})
         _seal(notebook, lesson)
         _write(notebook, target)
@@ -130,7 +130,7 @@ def _stale(lesson: Lesson, path: Path) -> list[str]:
 # --- running --------------------------------------------------------------------------------
 
 
-def _run(notebook: NotebookNode, folder: Path, name: str) -> float:
+def run(notebook: NotebookNode, folder: Path, name: str, **environment: str) -> float:
     """Run all cells in a kernel that touches nobody's progress; seconds it took."""
     begun: list[str] = []
     client = NotebookClient(
@@ -144,7 +144,7 @@ def _run(notebook: NotebookNode, folder: Path, name: str) -> float:
         resources={"metadata": {"path": str(folder)}},
     )
     started = time.monotonic()
-    with tempfile.TemporaryDirectory() as home, _environment(home):
+    with tempfile.TemporaryDirectory() as home, _environment(home, environment):
         try:
             client.execute()
         except CellExecutionError as error:
@@ -157,13 +157,14 @@ def _run(notebook: NotebookNode, folder: Path, name: str) -> float:
 
 
 @contextmanager
-def _environment(home: str):
+def _environment(home: str, more: dict[str, str]):
     """The environment of a kernel that builds: own progress, one thread of a CPU, no strictness."""
     before = dict(os.environ)
     for name in ("TFCOURSE_STRICT", "NBGRADER_EXECUTION", *(n.upper() for n in OFFLINE)):
         os.environ.pop(name, None)
     os.environ.update(OFFLINE, TFCOURSE_HOME=home, TFCOURSE_DEVICE="cpu", OMP_NUM_THREADS="1")
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
+    os.environ.update(more)
     try:
         yield
     finally:

@@ -1,17 +1,18 @@
 """What an exercise is: data.
 
-*Cases* are inputs made from a seed. A *witness* (PyTorch, or the tested implementation) says
-what is right; *variants* are known wrong ones, each with the sentence that names the mistake.
-Nothing here looks into the learner's code, so the same exercise serves in the learner's own
-kernel and apart from it, in a class.
+A *domain* states what may come in; `tfcourse.checks.covering` makes *cases* of it in which every
+pair of kinds meets. A *witness* (PyTorch, or the tested implementation) says what is right;
+*variants* are known wrong answers, each with the sentence that names the mistake. Nothing here
+looks into the learner's code, so the same exercise serves in the learner's own kernel and apart
+from it, in a class.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -39,16 +40,42 @@ class Case:
     build: dict | None = None
     weights: dict | None = None
     note: str = ""  # in words, where the sizes alone do not say what is special
-    gradients: bool = False  # also judge the gradient with respect to every float argument
+    gradients: bool = True  # also judge the gradient, with respect to float arguments and weights
     expected: Any = None  # what is right, where the inputs alone do not tell the witness
-    nan: tuple[str, str] | None = None  # diagnosis and sentence, where NaN comes up here first
+    nan: tuple[str, str] | None = None  # diagnosis and sentence, if only the NaN here is wrong
     random: bool = False  # many values are right: the exercise's properties judge them
+    edge: bool = False  # at the edge of the domain: degenerate, empty, huge
     twin: Twin | None = None
+    seed: int = 0  # of torch's own randomness while the answer runs
+    watched: tuple[str, ...] = ()  # torch functions that the answer may not call
 
     def inputs(self) -> dict:
         """What the learner's process may see: the inputs, and nothing of what is expected."""
-        names = ("args", "kwargs", "build", "weights", "gradients")
+        names = ("args", "kwargs", "build", "weights", "gradients", "seed", "watched")
         return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What may come in, kind by kind.
+
+    The engine makes cases in which every pair of kinds meets, and adds kinds of its own to every
+    domain: tensors transposed in memory ("layout"), float64 ("precision"), other seeds of torch's
+    randomness, and the first case once more with another seed ("repeat").
+
+    Args:
+        kinds: what varies -> its kinds, in words for the learner, the ordinary one first.
+        make: a choice of kinds and a seed -> a case; None where these kinds cannot meet. It must
+            make another case for every seed: `fuzzing` draws any.
+        edges: the kinds at the edge (nothing to attend, huge numbers, all zeros). A known wrong
+            answer is recognised by the other cases; gradients need only be finite here.
+        without: a kind of the engine's that does not apply -> why.
+    """
+
+    kinds: Mapping[str, tuple[str, ...]]
+    make: Callable[[dict[str, str], int], Case | None]
+    edges: Sequence[str] = ()
+    without: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -59,6 +86,7 @@ class Output:
     gradients: list | str | None = None  # or IN_PLACE, where none could be had
     error: dict | None = None  # type, message, line, code
     changed: tuple = ()  # arguments that were changed in place: their positions, or names
+    used: tuple = ()  # the watched torch functions that were called
     kind: str = "answer"  # "own", "library" or "crash": facts about the answer itself
 
 
@@ -85,7 +113,7 @@ class Finding:
     message: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Exercise:
     """An exercise, whole.
 
@@ -93,7 +121,9 @@ class Exercise:
         name: what the learner's function or class is called.
         lesson: for example "01_attention".
         title: a few words for the progress board.
-        cases: makes the inputs, the same ones each time.
+        domain: what may come in; the engine makes the cases.
+        special: makes cases by hand that come after those: twins, exact values.
+        forbids: names of torch functions that would do the exercise, which the answer may not call.
         witness: gives the right output for a case.
         axes: names of the output's axes, for telling which one differs.
         variants: id -> a known wrong answer.
@@ -106,14 +136,23 @@ class Exercise:
     name: str
     lesson: str
     title: str
-    cases: Callable[[], list[Case]]
     witness: Callable
     hints: tuple[str, str, str]
+    cases: Callable[[], list[Case]] | None = None
+    domain: Domain | None = None
+    special: Callable[[], list[Case]] = list
+    forbids: tuple[str, ...] = ()
     axes: tuple[str, ...] = ()
     variants: dict[str, Variant] = field(default_factory=dict)
     properties: tuple[Callable[[list, list, list], Finding | None], ...] = ()
     reference: Callable | None = None
     tolerance: float = 1e-5
+
+    def __post_init__(self):
+        if self.domain is not None:
+            from tfcourse.checks.covering import all_cases
+
+            object.__setattr__(self, "cases", cache(lambda: all_cases(self)))
 
     @property
     def graded(self) -> bool:
@@ -145,3 +184,9 @@ def randn(seed: int, *shapes: Sequence[int]) -> list[torch.Tensor]:
     """Normally distributed tensors of the given shapes, the same for the same seed."""
     generator = torch.Generator().manual_seed(seed)
     return [torch.randn(*shape, generator=generator) for shape in shapes]
+
+
+def unequal(seed: int, count: int, low: int = 2, high: int = 7) -> list[int]:
+    """`count` different sizes from low to high: no two axes can be mistaken for each other."""
+    generator = torch.Generator().manual_seed(seed)
+    return [low + i for i in torch.randperm(high - low + 1, generator=generator)[:count].tolist()]

@@ -1,15 +1,17 @@
 """From outputs to a verdict that names the mistake.
 
-What is wrong is looked for in the order in which it helps most: the answer raised; it is a known
-wrong one; a type; a shape; NaN; a property; then the first index that differs. A known wrong answer
-has to match in every case, so it comes before what it breaks: "the softmax goes over the queries"
-says more than "the rows do not sum to one".
+What is wrong is looked for in the order in which it helps most: the answer raised; it calls what it
+should be; it is a known wrong one; a type; a shape; NaN; a property; then the first index that
+differs. A known wrong answer has to match in every case that is not at the edge of the domain, so
+it comes before what it breaks: "the softmax goes over the queries" says more than "the rows do not
+sum to one".
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -34,96 +36,181 @@ class Verdict:
         return self.state == "right"
 
 
-def judge(exercise: Exercise, outputs: Sequence[Output]) -> Verdict:
-    """Judge the outputs of an answer to `exercise`, one a case, in the order of its cases."""
-    cases = exercise.cases()
+@dataclass(frozen=True)
+class Compared:
+    """The cases in which the answer gave something, beside what is right there."""
+
+    exercise: Exercise
+    cases: list[Case]
+    values: list
+    expected: list
+    equal: list[bool]
+
+    @property
+    def worst(self) -> int:
+        """The first case that is not right, one that is not at the edge if there is any."""
+        wrong = [i for i, equal in enumerate(self.equal) if not equal]
+        return next((i for i in wrong if not self.cases[i].edge), wrong[0])
+
+    def contrast(self) -> str:
+        """A sentence on a case that is right, where there is one to compare with."""
+        right = [c for c, equal in zip(self.cases, self.equal, strict=True) if equal]
+        right.sort(key=lambda case: case.edge)
+        if not right:
+            return ""
+        return f" Right for {self.exercise.describe(right[0])}: what is the difference?"
+
+
+def judge(exercise: Exercise, outputs: Sequence[Output], cases: list[Case] | None = None):
+    """The verdict on the outputs of an answer, one for each case, in the order of the cases.
+
+    Raises:
+        ValueError: there are not as many outputs as cases.
+    """
+    cases = exercise.cases() if cases is None else cases
     if len(outputs) != len(cases):
         raise ValueError(
             f"outputs: expected one for each of {len(cases)} cases, got {len(outputs)}"
         )
-
-    def wrong(diagnosis, message, yours=None, expected=None):
-        return Verdict(exercise, "wrong", diagnosis, message, yours, expected)
-
     early = _before_any_value(exercise, cases, outputs)
     if early:
         return early
-
-    expected_outputs = right_outputs(exercise, cases)
-    expected = [o.value for o in expected_outputs]
-    values = [o.value for o in outputs]
-
-    equal = [
-        case.random or same(v, e, exercise.tolerance)
-        for case, v, e in zip(cases, values, expected, strict=True)
-    ]
-    if all(equal):
-        finding = _of_random_cases(exercise, cases, values, expected) or _beyond_values(
-            exercise, cases, outputs, expected_outputs
-        )
-        if finding:
-            return wrong(finding.diagnosis, finding.message)
-        return Verdict(exercise, "right", "right", _praise(exercise, cases))
-
-    known = [
-        (name, variant, variant_values(variant, cases, expected))
-        for name, variant in exercise.variants.items()
-    ]
-    for view in (lambda v: v, _without_nan):
-        for name, variant, given in known:
-            triples = zip(cases, values, given, strict=True)
-            if all(c.random or same(view(v), view(g), exercise.tolerance) for c, v, g in triples):
-                i = equal.index(False)
-                state = "to do" if variant.to_do else "wrong"
-                return Verdict(exercise, state, name, variant.says, values[i], expected[i])
-
-    for case, value, right in zip(cases, values, expected, strict=True):
-        finding = _form_finding(exercise, case, value, right)
-        if finding:
-            return wrong(finding.diagnosis, finding.message)
-
-    for finding in _properties(exercise, cases, values, expected):
-        i = equal.index(False)
-        return wrong(finding.diagnosis, finding.message, values[i], expected[i])
-
-    i = equal.index(False)
-    said = _first_difference(exercise, cases, values, expected, equal)
-    return wrong("differs", said, values[i], expected[i])
-
-
-def _form_finding(exercise, case, value, right) -> Finding | None:
-    """Type, shape, NaN: what is wrong whatever the numbers are."""
-    finding = (
-        _type_finding(value, right)
-        or _shape_finding(exercise, value, right)
-        or _nan_finding(case, value, right)
+    rights = right_outputs(exercise, cases)
+    ran = [i for i, output in enumerate(outputs) if not output.error]
+    compared = Compared(
+        exercise,
+        [cases[i] for i in ran],
+        [outputs[i].value for i in ran],
+        [rights[i].value for i in ran],
+        [
+            cases[i].random or same(outputs[i].value, rights[i].value, exercise.tolerance)
+            for i in ran
+        ],
     )
-    if finding is None:
-        return None
-    said = f"{finding.message} That was for {exercise.describe(case)}."
-    return Finding(finding.diagnosis, said)
+    # An error in a late case must not hide a mistake in an early one.
+    if not all(compared.equal) and 0 in ran:
+        return _of_wrong_values(compared)
+    if len(ran) < len(outputs):
+        return _of_an_error(exercise, cases, outputs)
+    finding = _of_random_cases(compared) or _beyond_values(exercise, cases, outputs, rights)
+    if finding:
+        return Verdict(exercise, "wrong", finding.diagnosis, finding.message)
+    return Verdict(exercise, "right", "right", _praise(exercise, cases))
 
 
-def _of_random_cases(exercise, cases, values, expected) -> Finding | None:
-    """The rest is right. Are the random ones of the right form, and do the properties hold?"""
-    if not any(case.random for case in cases):
+def _of_wrong_values(compared: Compared) -> Verdict:
+    """Something is not right. What is it?"""
+    exercise, cases = compared.exercise, compared.cases
+    for case, value in zip(cases, compared.values, strict=True):
+        repeats = case.twin and case.twin.diagnosis == "random"
+        if repeats and not same(compared.values[0], value, exercise.tolerance):
+            return _wrong(compared, Finding("random", case.twin.message))
+    known = _known(compared)
+    if known:
+        name, variant = known
+        i = compared.worst
+        state = "to do" if variant.to_do else "wrong"
+        return Verdict(
+            exercise, state, name, variant.says, compared.values[i], compared.expected[i]
+        )
+    form = _form(compared)
+    if form:
+        return Verdict(exercise, "wrong", form.diagnosis, form.message)
+    for finding in _properties(compared):
+        return _wrong(compared, finding)
+    return _wrong(compared, Finding("differs", _first_difference(compared)))
+
+
+def _wrong(compared: Compared, finding: Finding) -> Verdict:
+    i = compared.worst
+    return Verdict(
+        compared.exercise,
+        "wrong",
+        finding.diagnosis,
+        finding.message,
+        compared.values[i],
+        compared.expected[i],
+    )
+
+
+def _known(compared: Compared) -> tuple[str, Variant] | None:
+    """The known wrong answer that gives the same wherever it must; the one that is alike most.
+
+    NaN counts as 0 here: known wrong answers are told even where they divide nothing by nothing.
+    """
+    exercise, cases = compared.exercise, compared.cases
+    found: dict[str, int] = {}
+    for name, variant in exercise.variants.items():
+        given = variant_values(variant, cases, compared.expected)
+        triples = list(zip(cases, compared.values, given, compared.expected, strict=True))
+
+        def alike(value, other):
+            return same(_without_nan(value), _without_nan(other), exercise.tolerance)
+
+        plain = [t for t in triples if not t[0].edge and not t[0].random]
+        shows = any(not same(g, e, exercise.tolerance) for _, _, g, e in plain)
+        where = plain if shows else [t for t in triples if not t[0].random]
+        if all(alike(value, other) for _, value, other, _ in where):
+            exact = [same(v, g, exercise.tolerance) for c, v, g, _ in triples if not c.random]
+            found[name] = sum(exact)
+    if not found:
         return None
-    for case, value, right in zip(cases, values, expected, strict=True):
-        finding = _form_finding(exercise, case, value, right)
+    best = max(found, key=found.get)
+    return best, exercise.variants[best]
+
+
+def _form(compared: Compared) -> Finding | None:
+    """Type, shape, NaN: what is wrong whatever the numbers are."""
+    exercise = compared.exercise
+    triples = list(zip(compared.cases, compared.values, compared.expected, strict=True))
+    for case, value, right in triples:
+        finding = _type_finding(value, right) or _shape_finding(exercise, value, right)
         if finding:
-            return finding
-    return next(_properties(exercise, cases, values, expected), None)
+            said = f"{finding.message} That was for {exercise.describe(case)}."
+            return Finding(finding.diagnosis, said)
+    bad = [(case, value, right) for case, value, right in triples if _has_nan(value, right)]
+    if not bad:
+        return None
+    only_nan = all(
+        case.random or same(_nan_replaced(value, right), right, exercise.tolerance)
+        for case, value, right in triples
+    )
+    named = next((case.nan for case, _, _ in bad if case.nan), None)
+    if only_nan and named:
+        return Finding(*named)
+    case, value, right = min(bad, key=lambda triple: triple[0].edge)
+    return Finding("nan", f"{_nan_said(value, right)} That was for {exercise.describe(case)}.")
+
+
+def _of_random_cases(compared: Compared) -> Finding | None:
+    """The rest is right. Are the random ones of the right form, and do the properties hold?"""
+    if not any(case.random for case in compared.cases):
+        return None
+    return _form(compared) or next(_properties(compared), None)
 
 
 def right_outputs(exercise: Exercise, cases: list[Case]) -> list[Output]:
     """What is right: the case's own `expected`, else what the witness gives."""
+    if cases is exercise.cases():
+        return _rights_of_all(exercise)
+    return _rights(exercise, cases)
+
+
+@cache
+def _rights_of_all(exercise: Exercise) -> list[Output]:
+    return _rights(exercise, exercise.cases())
+
+
+def _rights(exercise, cases):
     given = collect(exercise.witness, [c.inputs() for c in cases])
     outputs = []
     for case, output in zip(cases, given, strict=True):
         if case.expected is not None:
             output = Output(value=case.expected)
         elif output.error:
-            raise AssertionError(f"{exercise.name}: the witness raised {output.error}")
+            raise AssertionError(
+                f"{exercise.name}: the witness raised {output.error} for {exercise.describe(case)}"
+            )
         outputs.append(output)
     return outputs
 
@@ -189,25 +276,41 @@ def _before_any_value(exercise, cases, outputs) -> Verdict | None:
             "have just changed your cell, run it, then this one. If you took a ready-made one: "
             "here the writing is the learning.",
         )
-    raised = [(c, o) for c, o in zip(cases, outputs, strict=True) if o.error]
-    if not raised:
-        return None
-    case, output = raised[0]
-    error = output.error
-    if error["type"] == "NotImplementedError":
+    used = next((o.used for o in outputs if o.used), ())
+    if used:
+        names = " and ".join(f"`{name}`" for name in used)
+        return Verdict(
+            exercise,
+            "wrong",
+            "library-call",
+            f"Your code calls torch's {names}, which does what you are asked to write. Here the "
+            "writing is the learning: build it out of smaller steps.",
+        )
+    errors = [o.error for o in outputs if o.error]
+    if any(error["type"] == "NotImplementedError" for error in errors):
         return Verdict(exercise, "to do", "to do", "To do: your code is still missing.")
+    if len(errors) == len(outputs):
+        return _of_an_error(exercise, cases, outputs)
+    return None
+
+
+def _of_an_error(exercise, cases, outputs) -> Verdict:
+    """The answer raised. Where, what, for which case, and for which one did it not?"""
+    raised = [i for i, output in enumerate(outputs) if output.error]
+    i = next((i for i in raised if not cases[i].edge), raised[0])
+    error = outputs[i].error
     if error["type"] == "Crash":
         return Verdict(exercise, "wrong", "crashed", f"Your code {error['message']}.")
     where = f"Line {error['line']}, `{error['code']}`: " if error["code"] else ""
+    what = f"{error['type']}: {error['message'].strip()}".rstrip(": ")
+    what += "" if what.endswith((".", "!", "?")) else "."
     some = ""
-    if len(raised) < len(cases) and output is not outputs[0]:
-        worked = exercise.describe(cases[0])
-        some = f" It did run for {worked}: what in your code holds for that case only?"
-    said = (
-        f"Your code raised an error. {where}{error['type']}: {error['message'].strip()} "
-        f"That was for {exercise.describe(case)}.{some}"
-    )
-    return Verdict(exercise, "wrong", "raised", said)
+    if len(raised) < len(cases):
+        worked = [c for c, o in zip(cases, outputs, strict=True) if not o.error]
+        worked.sort(key=lambda case: case.edge)
+        some = f" It did run for {exercise.describe(worked[0])}: what is the difference?"
+    said = f"Your code raised an error. {where}{what} That was for {exercise.describe(cases[i])}."
+    return Verdict(exercise, "wrong", "raised", said + some)
 
 
 def _type_finding(value, right) -> Finding | None:
@@ -283,30 +386,45 @@ def _shape_finding(exercise, value, right) -> Finding | None:
     return None
 
 
-def _nan_finding(case, value, right) -> Finding | None:
-    for what, yours, expected in _tensors(value, right):
-        if not yours.is_floating_point():
-            continue
+def _has_nan(value, right) -> bool:
+    return any((y.isnan() & ~e.isnan()).any() for _, y, e in _floats(value, right))
+
+
+def _floats(value, right):
+    return [t for t in _tensors(value, right) if t[1].is_floating_point()]
+
+
+def _nan_replaced(value, right):
+    """The value with what is right where it is NaN."""
+    if isinstance(value, torch.Tensor) and value.is_floating_point():
+        return torch.where(value.isnan(), right.to(value.dtype), value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_nan_replaced(v, r) for v, r in zip(value, right, strict=True))
+    return value
+
+
+def _nan_said(value, right) -> str:
+    for what, yours, expected in _floats(value, right):
         bad = yours.isnan() & ~expected.isnan()
-        if bad.any() and case.nan:
-            return Finding(*case.nan)
         if bad.any():
-            at = tuple(bad.nonzero()[0].tolist())
-            return Finding(
-                "nan",
-                f"There is NaN in {what}, {int(bad.sum())} times, first at {list(at)}. NaN comes "
-                "from 0/0, from inf − inf, from 0·inf, and from the root or the logarithm of a "
-                "negative number: which of them is it here?",
+            at = bad.nonzero()[0].tolist()
+            return (
+                f"There is NaN in {what}, {int(bad.sum())} times, first at {at}. NaN comes from "
+                "0/0, from inf − inf, from 0·inf, and from the root or the logarithm of a negative "
+                "number: which of them is it here?"
             )
-    return None
+    raise AssertionError("there is no NaN")
 
 
-def _properties(exercise, cases, values, expected):
+def _properties(compared: Compared):
     """Every property that does not hold, the exercise's own first, then those of twin cases."""
+    exercise, cases, values = compared.exercise, compared.cases, compared.values
     for holds in exercise.properties:
-        finding = holds(cases, values, expected)
+        finding = holds(cases, values, compared.expected)
         if finding:
             yield finding
+    if len(cases) < len(exercise.cases()):  # some raised: which is whose twin is not known
+        return
     for case, value in zip(cases, values, strict=True):
         if case.twin:
             pair = case.twin.same(values[case.twin.of], value)
@@ -347,41 +465,53 @@ def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None
         if case.random:
             continue  # there is one, and it is as random as the value
         for g, r in zip(output.gradients, right.gradients, strict=True):
-            if r is not None and not same(g, r, 10 * exercise.tolerance):
-                at = exercise.describe(case)
+            if r is None:
+                continue
+            at = f"That was for {exercise.describe(case)}."
+            if not g.isfinite().all() and r.isfinite().all():
                 return Finding(
-                    "gradient", f"The values are right, their gradient is not. That was for {at}."
+                    "gradient-nan",
+                    "The values are right, but the gradient is NaN or infinite: a network that "
+                    f"meets such an input once is lost. {at}",
                 )
+            if not case.edge and not same(g, r, 10 * exercise.tolerance):
+                return Finding("gradient", f"The values are right, their gradient is not. {at}")
     return None
 
 
-def _first_difference(exercise, cases, values, expected, equal) -> str:
-    i = equal.index(False)
-    some = ""
-    if any(equal):
-        good = exercise.describe(cases[equal.index(True)])
-        some = f" Right for {good}: what is special about that case?"
-    said = f"Not yet. For {exercise.describe(cases[i])}: "
-    for what, yours, right in _tensors(values[i], expected[i]):
+def _first_difference(compared: Compared) -> str:
+    exercise, i = compared.exercise, compared.worst
+    value, expected, some = compared.values[i], compared.expected[i], compared.contrast()
+    said = f"Not yet. For {exercise.describe(compared.cases[i])}: "
+    for what, yours, right in _tensors(value, expected):
         if same(yours, right, exercise.tolerance):
             continue
         a, b = yours.double(), right.double()
         apart = torch.where(a == b, 0.0, (a - b).abs()).nan_to_num(nan=torch.inf, posinf=torch.inf)
         differs = apart > exercise.tolerance * _size(b)
         at = differs.nonzero()[0].tolist()
+        mine, want = _numbers(yours[tuple(at)].item(), right[tuple(at)].item())
         return said + (
-            f"{what} first differs at {at}: yours {_number(yours[tuple(at)])}, expected "
-            f"{_number(right[tuple(at)])}. {int(differs.sum())} of {differs.numel()} numbers "
-            f"differ, by at most {apart.max().item():.3g}.{some}"
+            f"{what} first differs at {at}: yours {mine}, expected {want}. "
+            f"{int(differs.sum())} of {differs.numel()} numbers differ, by at most "
+            f"{apart.max().item():.3g}.{some}"
         )
-    return said + f"yours {values[i]!r}, expected {expected[i]!r}.{some}"
+    mine, want = _numbers(value, expected)
+    return said + f"yours {mine}, expected {want}.{some}"
 
 
-def _number(value: torch.Tensor) -> str:
-    value = value.item()
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _numbers(mine, want) -> tuple[str, str]:
+    """Both in words, with as many digits as it takes to tell them apart."""
+    if not (isinstance(mine, float) and isinstance(want, float)):
+        return repr(mine), repr(want)
+    for digits in range(4, 17):
+        said = f"{mine:.{digits}g}", f"{want:.{digits}g}"
+        if said[0] != said[1]:
+            break
+    return said
 
 
 def _praise(exercise, cases) -> str:
-    gradients = ", and so are the gradients" if any(c.gradients for c in cases) else ""
+    slopes = any(o.gradients is not None for o in right_outputs(exercise, cases))
+    gradients = ", and so are the gradients" if slopes else ""
     return f"Right, in all {len(cases)} cases{gradients}."

@@ -16,10 +16,12 @@ import sys
 import sysconfig
 import tempfile
 import traceback
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from tfcourse.checks.exercise import Case, Output
 
@@ -51,6 +53,20 @@ def is_library(answer) -> bool:
     )
 
 
+class _Watch(TorchFunctionMode):
+    """Notes which of the watched torch functions are called."""
+
+    def __init__(self, watched):
+        super().__init__()
+        self.watched, self.used = watched, set()
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        name = getattr(function, "__name__", "")
+        if name in self.watched:
+            self.used.add(name)
+        return function(*args, **(kwargs or {}))
+
+
 def _run(answer, given: dict, kind: str) -> Output:
     args, kwargs = _fresh(given["args"]), _fresh(given["kwargs"])
     leaves = []
@@ -58,14 +74,18 @@ def _run(answer, given: dict, kind: str) -> Output:
         leaves = [a.requires_grad_() for a in args if _is_float(a)]
         # A leaf must not be written to in place, its copy may.
         args = tuple(a.clone() if _is_float(a) else a for a in args)
-    torch.manual_seed(0)
+    torch.manual_seed(given["seed"])
+    watch = _Watch(given["watched"])
     try:
-        call = answer
-        if given["build"] is not None:
-            call = answer(**given["build"])
-            _load(call, _fresh(given["weights"]))
-            call.eval()
-        value = call(*args, **kwargs)
+        with watch if given["watched"] else nullcontext():
+            call = answer
+            if given["build"] is not None:
+                call = answer(**given["build"])
+                _load(call, _fresh(given["weights"]))
+                call.eval()
+                own = dict(call.named_parameters())
+                leaves += [own[name] for name in given["weights"] if name in own]
+            value = call(*args, **kwargs)
         gradients = _gradients(value, leaves) if given["gradients"] else None
         value = _plain(value)
     except (Exception, SystemExit) as error:  # exit() in an answer must not end the lesson's cell
@@ -75,7 +95,7 @@ def _run(answer, given: dict, kind: str) -> Output:
     changed = tuple(
         name for (name, then), now in zip(before, after, strict=True) if _differs(now, then)
     )
-    return Output(value, gradients, None, changed, kind)
+    return Output(value, gradients, None, changed, tuple(sorted(watch.used)), kind)
 
 
 def _differs(now, then) -> bool:
@@ -84,7 +104,10 @@ def _differs(now, then) -> bool:
 
 
 def _load(module, weights: dict) -> None:
-    """Give the learner's module our weights; buffers of its own are its own affair."""
+    """Give the learner's module our weights, and their precision; its buffers are its own."""
+    floats = [w.dtype for w in weights.values() if _is_float(w)]
+    if floats:
+        module.to(floats[0])
     found = module.load_state_dict(weights, strict=False)
     own = dict(module.named_parameters())
     if found.unexpected_keys or any(name in own for name in found.missing_keys):
@@ -111,10 +134,16 @@ def _is_float(value) -> bool:
 
 def _gradients(value, leaves) -> list | str | None:
     """Gradients of a fixed random weighting of the output; None where none flows."""
-    if not _is_float(value) or not value.requires_grad:
+    parts = [v for v in (value if isinstance(value, (tuple, list)) else [value]) if _is_float(v)]
+    parts = [v for v in parts if v.requires_grad]
+    if not parts or not leaves:
         return None
-    probe = torch.randn(value.shape, generator=torch.Generator().manual_seed(1))
-    total = (value * probe.to(value.dtype)).sum()
+    generator = torch.Generator().manual_seed(1)
+    total = 0
+    for part in parts:
+        probe = torch.randn(part.shape, generator=generator).to(part.dtype)
+        # What is infinite on purpose (the logarithm of an empty sum) has no slope to speak of.
+        total = total + torch.where(part.isinf(), 0.0, part * probe).sum()
     try:
         return [_plain(g) for g in torch.autograd.grad(total, leaves, allow_unused=True)]
     except RuntimeError as error:

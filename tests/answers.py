@@ -1,0 +1,81 @@
+"""Puts right answers of the bank into their lessons, in place of the solutions: do those still run?
+
+    python -m tests.answers [LESSON …]        all of them: `make answers`
+    python -m tests.answers --one             one chosen answer an exercise
+
+A right answer must carry its lesson: to its end, under strict checks, with the same verdicts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import nbformat
+
+from tests.conftest import ROOT
+from tests.wrong_answers import Attempt, attempts
+from tfcourse.authoring import build
+from tfcourse.authoring.lesson import Lesson, LessonError
+from tfcourse.authoring.verdicts import changes, verdicts_of
+
+
+def rights(exercise: str) -> list[Attempt]:
+    """The right answers to an exercise, in the order of the bank."""
+    return [a for a in attempts() if a.exercise == exercise and a.diagnosis == "right"]
+
+
+def answer(exercise: str, number: int):
+    """One of them; what the lesson's cell calls."""
+    return rights(exercise)[number].answer
+
+
+def rounds(lesson: Lesson, *, one: bool) -> list[dict[str, int]]:
+    """Which answer each exercise gets in which run: every answer has its turn."""
+    counts = {name: len(rights(name)) for name in lesson.exercises()}
+    turns = 1 if one else max(counts.values())
+    # The last ones first: they are the least like the solution.
+    return [{n: (count - 1 - turn) % count for n, count in counts.items()} for turn in range(turns)]
+
+
+def run(lesson: Lesson, chosen: dict[str, int]) -> list[str]:
+    """Run the lesson with these answers; sentences on what went wrong."""
+    notebook = lesson.solved()
+    for cell in notebook.cells:
+        name = cell.metadata.get("exercise")
+        if name in chosen:
+            cell.source = (
+                f"from tests.answers import answer\n\n{name} = answer({name!r}, {chosen[name]})"
+            )
+    try:
+        build.run(
+            notebook, ROOT / "notebooks", lesson.name, TFCOURSE_STRICT="1", PYTHONPATH=str(ROOT)
+        )
+    except LessonError as error:
+        return [f"with {_named(chosen)}: {error}"]
+    stored = nbformat.read(ROOT / "notebooks" / f"{lesson.name}.ipynb", as_version=4)
+    said = changes(verdicts_of(stored), verdicts_of(notebook))
+    return [f"with {_named(chosen)}: {sentence}" for sentence in said]
+
+
+def _named(chosen: dict[str, int]) -> str:
+    return ", ".join(rights(name)[i].answer.__name__ for name, i in chosen.items())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.answers", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="LESSON")
+    parser.add_argument("--one", action="store_true", help="one chosen answer an exercise")
+    given = parser.parse_args(arguments)
+    missed = 0
+    for lesson in build.find_lessons(ROOT, given.names):
+        for chosen in rounds(lesson, one=given.one):
+            said = run(lesson, chosen)
+            missed += bool(said)
+            print("✗" if said else "✓", lesson.name, _named(chosen), *said, sep="\n  ", flush=True)
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

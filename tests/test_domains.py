@@ -1,0 +1,92 @@
+"""The domains of the exercises: every pair of kinds meets, and right answers are right all over."""
+
+from itertools import combinations
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from tests.answers import rights
+from tests.conftest import ROOT
+from tests.equal_mutants import EQUAL
+from tests.mutants import Mutant, answer_of, mutants_of, passes
+from tfcourse.authoring.build import find_lessons
+from tfcourse.checks.covering import all_kinds, cover, make_case
+from tfcourse.checks.judging import judge
+from tfcourse.checks.registry import exercises
+from tfcourse.checks.running import collect
+
+EXERCISES = list(exercises().values())
+each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
+
+
+def lesson_of(exercise):
+    [lesson] = find_lessons(ROOT, [exercise.lesson])
+    return lesson
+
+
+@each
+def test_every_pair_of_kinds_that_can_meet_does(exercise):
+    rows = cover(exercise.domain)
+    met = {frozenset(pair) for row in rows for pair in combinations(row.items(), 2)}
+    kinds = all_kinds(exercise.domain)
+    assert all(len(options) == len(set(options)) for options in kinds.values())
+    ordinary = {name: options[0] for name, options in kinds.items()}
+    for a, b in combinations(kinds, 2):
+        for x in kinds[a]:
+            for y in kinds[b]:
+                alone = make_case(exercise.domain, ordinary | {a: x, b: y}, 0)
+                assert alone is None or frozenset([(a, x), (b, y)]) in met, (x, y)
+    assert len(exercise.cases()) <= 90
+
+
+@each
+def test_edges_are_kinds(exercise):
+    known = {kind for options in exercise.domain.kinds.values() for kind in options}
+    assert set(exercise.domain.edges) <= known
+    assert set(exercise.domain.without) <= {"layout", "precision", "repeat"}
+    assert all(len(reason) > 15 for reason in exercise.domain.without.values())
+
+
+@each
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_what_is_accepted_is_right_all_over_the_domain(exercise, data):
+    """Fuzzing: any kinds together, any seed; every accepted answer beside the witness."""
+    kinds = {
+        name: data.draw(st.sampled_from(options), label=name)
+        for name, options in all_kinds(exercise.domain).items()
+    }
+    case = make_case(exercise.domain, kinds, data.draw(st.integers(0, 2**31 - 1), label="seed"))
+    assume(case is not None)
+    accepted = {a.answer.__name__: a.answer for a in rights(exercise.name)}
+    lesson = lesson_of(exercise)
+    for mutant in _equal_mutants(exercise):
+        accepted[mutant.change] = answer_of(mutant.source, exercise, lesson)
+    for name, answer in accepted.items():
+        verdict = judge(exercise, collect(answer, [case.inputs()]), [case])
+        assert verdict.right, f"{name}: {verdict.message}"
+
+
+_FOUND: dict[str, list[Mutant]] = {}
+
+
+def _equal_mutants(exercise) -> list[Mutant]:
+    if exercise.name not in _FOUND:
+        listed = EQUAL.get(exercise.name, {})
+        all_of_them = mutants_of(exercise, lesson_of(exercise)) if listed else []
+        _FOUND[exercise.name] = [m for m in all_of_them if m.change in listed]
+        assert len(_FOUND[exercise.name]) == len(listed), "listed as equal, but no mutant"
+    return _FOUND[exercise.name]
+
+
+@each
+def test_mutants_are_rejected(exercise):
+    """Every ninth mutant; `python -m tests.mutants` tries all of them."""
+    lesson = lesson_of(exercise)
+    tried = [
+        m
+        for i, m in enumerate(mutants_of(exercise, lesson))
+        if i % 9 == 4 and m.change not in EQUAL.get(exercise.name, {})
+    ]
+    assert [m.change for m in tried if passes(m, lesson)] == []
