@@ -8,12 +8,12 @@ OPEN ?= yes
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c requirements.lock
 
-.PHONY: help lab test check build diagnoses bench lock clean
+.PHONY: help lab test check build diagnoses mutants answers bench lock clean
 
 help:
 	@echo "make lab [PORT=8888] [OPEN=no]   open the course in JupyterLab"
 	@echo "make test                        run everything that CI runs"
-	@echo "make build | check | diagnoses | bench | lock | clean     see CONTRIBUTING.md"
+	@echo "make build | check | diagnoses | mutants | answers | bench | lock | clean    see CONTRIBUTING.md"
 
 # In a container everybody is root, and Jupyter wants to hear that it is meant.
 lab: .venv/learner
@@ -28,6 +28,7 @@ test: .venv/tester check
 check: .venv/tester
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/tfcourse build --check
 
 build: .venv/tester
@@ -36,7 +37,13 @@ build: .venv/tester
 diagnoses: .venv/tester
 	$(BIN)/python -m tests.wrong_answers
 
-bench: .venv/tester
+mutants: .venv/tester
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants
+
+answers: .venv/tester
+	$(BIN)/python -m tests.answers
+
+bench: .venv/bench
 	$(BIN)/python -m benchmarks.attention
 	$(BIN)/python -m benchmarks.blocks
 	$(BIN)/python -m benchmarks.widgets
@@ -66,4 +73,9 @@ clean:
 .venv/tester: .venv/learner
 	@echo "Adding the test tools …"
 	@$(PIP) --editable '.[test]'
+	@touch $@
+
+.venv/bench: .venv/tester
+	@echo "Adding the peers to measure against …"
+	@$(PIP) --editable '.[bench]'
 	@touch $@

@@ -49,7 +49,7 @@ def gated(d_model, heads, tokens, device):
     d_ff, d_head = 8 * d_model // 3, d_model // heads
     ours = Block(
         d_model, heads, d_ff=d_ff, norm="rms", gated=True, activation="silu", bias=False,
-        rotary=Rotary(d_head, layout="split-half"),
+        rotary=Rotary(d_head),
     ).to(device)  # fmt: skip
     config = LlamaConfig(
         hidden_size=d_model, num_attention_heads=heads, num_key_value_heads=heads,

@@ -1,43 +1,44 @@
 # %% [markdown]
-# # 05 · The feed-forward network
+# # 05 · The feed-forward network (MLP)
 #
-# **Where does a token think?** Attention moves things about: what a word receives is a mixture of
-# what others had. Nothing new comes into being by mixing. Who concludes that *France*, *capital*
-# and *of* together mean *Paris*?
+# **Where does a token think?** Attention moves things around: what a word receives is a mixture of
+# what the others had. Mixing alone makes nothing new. Which part concludes that *France*,
+# *capital* and *of* together mean *Paris*? In the code of GPT-2 and of Llama it is the line that
+# calls `self.mlp`, and most of a block's parameters are behind it.
 #
-# At the end of this lesson you will have built the part that does, plain and gated; you will have
-# found a place in a trained network that speaks for one fact, and changed it, so that one answer
-# changes and no other. And you will know where two thirds of a block's parameters are, and when
-# that is no longer true.
+# At the end of this lesson you will have built that part, plain and gated. You will have found
+# units in a trained network that speak for a single fact, changed what they say, and switched
+# them off. The last of these will correct what the first two seem to say. And you will know where
+# two thirds of a block's parameters are, and when that is no longer true.
 #
-# *About 100 minutes. You need: lessons 01 to 04.*
+# *About 115 minutes. You need: lessons 01 to 04; what a gradient is.*
 
 # %%
-import copy
-
 import torch
-import torch.nn.functional as F
-from torch import nn
 
 from tfcourse import Claims, blocks, check, feed_forward, figures, hint, quiz
-from tfcourse.experiments import feed_forwards, mean_and_spread, recorded
-from tfcourse.training import fit
+from tfcourse.experiments import facts, feed_forwards, mean_and_spread, recorded
+from tfcourse.experiments.study import losses
 from tfcourse.widgets import Activations
 
 # %% [markdown]
 # ## One small network, for each token by itself
 #
-# Take one token's vector. Multiply it by a wide matrix: four times as many numbers come out, each
-# the answer to a question like "does this look like a country whose capital is asked for?". Set
+# Take one token's vector. Multiply it by a wide matrix: four times as many numbers come out. Each
+# of them answers a question like "does this look like a country whose capital is asked for?". Set
 # the negative answers to zero. Multiply by a second matrix, back to the old width. That is all:
 #
 # $$\mathrm{FFN}(x) = \operatorname{relu}(x W_1 + b_1)\, W_2 + b_2$$
 #
 # $x$ is one token, (d_model,); $W_1$ is (d_model, d_ff) and $W_2$ (d_ff, d_model); $b_1$, $b_2$
-# are biases; d_ff is usually 4 · d_model. The **ReLU** is max(x, 0), number by number. Each
-# column of $W_1$, with its number in $b_1$, is a **unit** (or *neuron*); the function in the
-# middle is the **activation function**; the number that comes out of it is how strongly the unit
-# *fires*. One trace with a pencil, d_model = 3 and d_ff = 4:
+# are biases; d_ff is usually 4 · d_model. Papers call this part the **feed-forward network**,
+# code calls it the **MLP** (*multi-layer perceptron*). From here on we say MLP; *the network* is
+# the whole model.
+#
+# The **ReLU** is max(x, 0), number by number; the function in this place is the **activation
+# function**. Each column of $W_1$, with its number in $b_1$, is a **unit** (or *neuron*). The
+# number that comes out of its ReLU is how strongly the unit *fires*. One trace with a pencil,
+# d_model = 3 and d_ff = 4:
 
 # %% tags=["nbval-check-output"]
 x = torch.tensor([0.5, -1.0, 0.8])
@@ -56,8 +57,8 @@ quiz("05-alone")
 # %% [markdown]
 # ### Exercise · position-wise
 #
-# `x` is (batch, tokens, d_model), the matrices as in the formula: they are multiplied from the
-# right.
+# `x` is (batch, tokens, d_model), the matrices as in the formula: `x @ w1` multiplies from the
+# right. d_ff may be larger than d_model, smaller, or equal to it.
 
 
 # %% exercise="position_wise" difficulty=1 minutes=6
@@ -80,13 +81,17 @@ position_wise = check(position_wise)
 torch.manual_seed(0)
 d_model, d_ff = 16, 64
 x = torch.randn(1, 8, d_model)
+x[0, 6] = x[0, 2]  # the same token twice
 w1, w2 = torch.randn(d_model, d_ff) / 4, torch.randn(d_ff, d_model) / 8
 b1, b2 = torch.randn(d_ff), torch.randn(d_model)
 
 changed = x.clone()
 changed[0, 4] += 1
-moved = (position_wise(changed, w1, b1, w2, b2) - position_wise(x, w1, b1, w2, b2)).abs()
-print("rows that move:", (moved[0].amax(-1) > 0).nonzero().flatten().tolist())
+out = position_wise(x, w1, b1, w2, b2)
+moved = (position_wise(changed, w1, b1, w2, b2) - out).abs().amax(-1)[0]
+moved_rows = (moved > 0).nonzero().flatten().tolist()
+twins_gap = (out[0, 6] - out[0, 2]).abs().max().item()
+print("rows that move:", moved_rows)
 
 linear = (x @ w1) @ w2
 one_matrix = x @ (w1 @ w2)  # (d_model, d_model)
@@ -94,14 +99,14 @@ linear_gap = (linear - one_matrix).abs().max().item()
 print(f"without the ReLU: {w1.numel() + w2.numel()} numbers do the work of {(w1 @ w2).numel()}")
 
 # %% [markdown]
-# *Position-wise* means: the same small network, once for each token. And the bend in the middle
-# is not decoration. Without it, the widest network is a single small matrix, dearly written.
+# *Position-wise* means: the same MLP, once for each token. And the activation function is not
+# decoration. Without it, the widest MLP is a single small matrix, at eight times its cost.
 #
 # ## Which bend?
 #
-# Three are in common use: ReLU, GELU and SiLU. ReLU is the oldest. It has one flaw: where the sum
-# is negative its slope is 0. A unit that is negative for *every* input gets no gradient from
-# anywhere and cannot come back by itself. It is **dead**.
+# Three activation functions are common: ReLU, GELU and SiLU. ReLU is the oldest. It has one flaw:
+# where the sum is negative, its slope is 0. A unit whose sum is negative for *every* input gets no
+# gradient from anywhere. It is **dead**.
 #
 # **GELU** is smooth. It multiplies x by $\Phi(x)$, the share of a standard normal distribution
 # that lies below x: nearly 0 for x = −3, a half at 0, nearly 1 at 3. **SiLU** does the same with
@@ -111,7 +116,7 @@ print(f"without the ReLU: {w1.numel() + w2.numel()} numbers do the work of {(w1 
 #   \tfrac12\left(1 + \operatorname{erf}\frac{x}{\sqrt2}\right), \qquad
 #   \operatorname{silu}(x) = x \cdot \frac{1}{1 + e^{-x}}$$
 #
-# Move x to the left of zero and watch the slopes. Who still learns there?
+# Move x to the left of zero and watch the slopes. Which units still learn there?
 
 # %%
 Activations(x=-0.5)
@@ -119,7 +124,8 @@ Activations(x=-0.5)
 # %% [markdown]
 # ### Exercise · GELU
 #
-# The exact one. `torch.erf` is the function erf of the formula.
+# The exact one. `torch.erf` is the function erf of the formula. `x` may have any number of axes,
+# also none: `torch.tensor(0.5)`. (torch's own `gelu` is not allowed here.)
 
 
 # %% exercise="gelu" difficulty=1 minutes=5
@@ -134,17 +140,15 @@ def gelu(x):
 gelu = check(gelu)
 
 # %% [markdown]
-# erf used to be slow, so GPT-2 was trained with an approximation:
+# GPT-2 was trained with an approximation:
 #
 # $$\operatorname{gelu}(x) \approx \tfrac12 x \left(1 + \tanh\!\left[\sqrt{2/\pi}\,
 #   \left(x + 0.044715\,x^3\right)\right]\right)$$
 #
-# The two differ by less than 0.0005. But a model that was trained with the one should be run with
-# the one.
-#
 # ### Find the bug · a bracket
 #
-# Near zero this agrees with the formula above.
+# Near zero this code agrees with the formula. Elsewhere it does not. (`x` again has any number
+# of axes.)
 
 
 # %% exercise="gelu_tanh" difficulty=1 minutes=5
@@ -163,83 +167,85 @@ def gelu_tanh(x):
 # %% check="gelu_tanh"
 gelu_tanh = check(gelu_tanh)
 
+# %% tags=["nbval-check-output"]
+grid = torch.linspace(-6, 6, 1201)
+apart = (gelu(grid) - gelu_tanh(grid)).abs()
+print(f"the two differ by at most {apart.max():.4f}, at x = {abs(grid[apart.argmax()]):.1f}")
+
 # %% [markdown]
+# That is little. But a model that was trained with one of them should be run with the same one.
+#
 # ## A network that knows twenty facts
 #
-# Now let us see one at work. Twenty questions: a country and what is asked of it; one token of
-# input, the sum of their two vectors. No attention: there is nobody to attend to. The network is
-# the package's `FeedForward(32, 64)`: its `up` is the formula's $W_1$ and $b_1$, its `down` $W_2$
-# and $b_2$. It has 64 units, and what it gives is *added* to the input; the word whose vector has
-# the largest dot product with the sum is the answer.
+# Now let us see an MLP at work. Twenty questions: a country and what is asked about it. The input
+# is one token, the sum of the two words' vectors. There is no attention, because there is no other
+# token. The MLP is the package's `FeedForward(32, 64)`, with 64 units: its `up` is the formula's
+# $W_1$ and $b_1$, its `down` is $W_2$ and $b_2$. Its output is *added* to the input. The dot
+# product of the sum with a word's vector is the score of that word, its **logit**. The word with
+# the largest logit is the answer.
 
-# %%
-countries = "France Italy Spain Japan Egypt Peru Kenya Norway Greece Cuba".split()
-capitals = "Paris Rome Madrid Tokyo Cairo Lima Nairobi Oslo Athens Havana".split()
-coins = "euro euro euro yen pound sol shilling krone euro peso".split()
-facts = [(c, "capital", a) for c, a in zip(countries, capitals, strict=True)]
-facts += [(c, "money", a) for c, a in zip(countries, coins, strict=True)]
-words = sorted({word for fact in facts for word in fact})
-asked = torch.tensor([[words.index(country), words.index(what)] for country, what, _ in facts])
-answers = torch.tensor([words.index(answer) for *_, answer in facts])
+# %% tags=["nbval-check-output"]
+for country, what, answer in facts.FACTS[::4]:
+    print(f"{what} of {country}? {answer}")
 
-
-class Facts(nn.Module):
-    """A country and a question in, a score for every word out."""
-
-    def __init__(self, activation="relu"):
-        super().__init__()
-        self.words = nn.Embedding(len(words), 32)
-        nn.init.normal_(self.words.weight, std=32**-0.5)
-        self.network = feed_forward.FeedForward(32, 64, activation=activation)
-
-    def hidden(self, x):
-        """What each of the 64 units says: (questions, 64)"""
-        return feed_forward.ACTIVATIONS[self.network.activation](self.network.up(x))
-
-    def forward(self, asked):
-        x = self.words(asked).sum(dim=1)
-        return (x + self.network(x)) @ self.words.weight.T
-
+model = facts.Facts("relu")
+x = model.question(facts.ASKED)  # (questions, d_model): one token each
+hidden = model.hidden(facts.ASKED)  # (questions, units): how strongly each unit fires
+logits = model.read(x + model.mlp.down(hidden))  # (questions, words)
+print(tuple(x.shape), tuple(hidden.shape), tuple(logits.shape))
 
 # %% [markdown]
-# First the dead units. We train four networks, at a good learning rate and at one that is thirty
-# times too high, and count the units through which *no* question sends back any gradient worth
-# the name (a slope under 0.001 for all twenty).
+# The loss is the **cross-entropy**: −log of the probability that the softmax of the logits gives
+# to the right answer, averaged over the questions.
+#
+# First the dead units. A unit is dead when its slope is below 0.001 for all twenty questions. For
+# a ReLU that means: none of them makes it fire.
 
 # %%
 quiz("05-dead")
 
-
 # %%
-def asleep(model):
-    """The share of units whose slope is under 0.001 for every question."""
-    before = model.network.up(model.words(asked).sum(1)).detach().requires_grad_()
-    feed_forward.ACTIVATIONS[model.network.activation](before).sum().backward()
-    return (before.grad.abs().amax(dim=0) < 1e-3).float().mean().item()
-
-
-dead = {}
-for rate in (0.01, 0.3):
-    for name in ("relu", "gelu"):
-        torch.manual_seed(0)
-        model = Facts(name)
-        loss = lambda: F.cross_entropy(model(asked), answers)
-        fit(model, loss, steps=300, learning_rate=rate)
-        right = (model(asked).argmax(-1) == answers).float().mean()
-        dead[name, rate] = asleep(model)
-        print(f"{name}, rate {rate}: {dead[name, rate]:4.0%} of the units dead, {right:.0%} right")
+short = facts.one("ReLU", rate=0.01, seed=0, steps=300)
+print(f"of 64 units {64 * short['dead at the start']:.0f} are dead before the training,")
+print(f"{short['dead at some time']} are dead at some time, {short['came back']} of them fire "
+      f"again later; {64 * short['dead at the end']:.0f} are dead at the end")  # fmt: skip
 
 # %% [markdown]
-# At the good rate GELU loses none, ReLU a few; at the bad rate both lose nearly all. So GELU
-# protects against small accidents, not against large ones: far out its slope is not zero, but
-# next to nothing. (One seed; the answers are right all the same, for with so few facts the words'
-# own vectors can learn them alone.)
+# That was one seed. Here are eight, at a good learning rate and at one thirty times as high. In
+# "frozen words" the vectors of the words are not trained, only the MLP is.
+
+# %%
+RETRAIN = False
+record = recorded("facts")
+found = facts.run(**record["settings"], say=print) if RETRAIN else record["results"]
+for arm in facts.DYING:
+    for rate in record["settings"]["rates"]:
+        first, last, ever, back = (
+            losses(found, arm, rate, key=key)
+            for key in ("dead at the start", "dead at the end", "dead at some time", "came back")
+        )
+        (start, _), (end, spread) = mean_and_spread(first), mean_and_spread(last)
+        print(f"{arm:>18}, rate {rate:4}: dead at the start {start:2.0%}, at the end {end:3.0%} "
+              f"± {spread:2.0%}; fired again: {sum(back):3} of {sum(ever)}")  # fmt: skip
+
+# %% [markdown]
+# Three things to see:
+#
+# - Some ReLU units are dead *before* the training. Their first weights happen to be negative for
+#   all twenty questions.
+# - At a good rate, many dead units fire again while the words are learning. Such a unit's own
+#   weights stand still, but what comes in moves. With frozen words hardly any comes back. (Hardly
+#   any, not none: AdamW goes on moving a weight for a while after its gradient has become zero.)
+#   In a deep network the inputs of an MLP are always still learning.
+# - GELU loses no unit at the good rate. At the bad one it loses nearly as many as ReLU. So GELU
+#   protects against small accidents, not against large ones: far out its slope is not zero, but
+#   next to nothing.
 #
 # ## Keys and values
 #
-# Look at the formula with other eyes. Unit j computes a dot product of x with column j of $W_1$.
+# Look at the formula in another way. Unit j computes a dot product of x with column j of $W_1$.
 # It asks: *how much do you look like my pattern?* Call that column the unit's **key**, $k_j$.
-# Then it adds row j of $W_2$, as strongly as it fires, to the output. Call that row its
+# Then it adds row j of $W_2$ to the output, as strongly as it fires. Call that row its
 # **value**, $v_j$.
 #
 # $$\mathrm{FFN}(x) = \sum_{j=1}^{d_{ff}} \operatorname{relu}(x \cdot k_j + b_{1,j})\; v_j
@@ -247,64 +253,46 @@ for rate in (0.01, 0.3):
 #
 # where $b_{1,j}$ is the j-th number of $b_1$.
 #
-# That is a memory: patterns, and what to say when they are met. (`nn.Linear` stores its matrix
-# the other way round. There key j is *row* j of `up.weight`, and value j is *column* j of
-# `down.weight`.)
+# That looks like a memory: patterns, and what to say when one of them is met. (`nn.Linear` stores
+# its matrix the other way round. There key j is *row* j of `up.weight`, and value j is *column* j
+# of `down.weight`.)
 #
-# Let us train once more, and make it a little dear to fire: the mean of all that fires is added
-# to the loss. Then few units fire at once, and one can read them.
+# Let us train once more, and put a small price on firing: the mean of all that fires, times
+# 0.03, is added to the loss. Then few units fire at once, and we can read them.
 
 # %%
-torch.manual_seed(0)
-model = Facts()
-
-
-def sparse_loss():
-    """How wrong the answers are, and a price on every unit that fires."""
-    hidden = model.hidden(model.words(asked).sum(1))
-    return F.cross_entropy(model(asked), answers) + 0.1 * hidden.mean()
-
-
-watch = figures.LiveCurve("Does it learn the twenty facts?", 500)
-losses = fit(model, sparse_loss, steps=500, learning_rate=0.01, watch=watch)
-right = (model(asked).argmax(-1) == answers).float().mean().item()
-print(f"{right:.0%} of the answers are right")
+design = "learned words, firing is cheap"
+watch = figures.LiveCurve("Does it learn the twenty facts?", 1000)
+model, curve = facts.train(design, rate=0.01, seed=0, steps=1000, watch=watch)
+lead = facts.margins(model(facts.ASKED).detach())  # of the right answer before the next best
+print(f"{(lead > 0).sum()} of {len(lead)} answers are right; the last loss is {curve[-1]:.3f}")
 
 # %% [markdown]
-# Which question makes which unit fire? We list the units that fire for a single question only:
-# the question, and the word to which the unit's *value* points, the one whose vector has the
-# largest dot product with it.
+# Which question makes which unit fire? We look for units that fire for a single question, and
+# whose *value* points to its answer: no other word's vector has a larger dot product with it. Such
+# a unit **speaks** for one fact.
 
 # %%
-with torch.no_grad():
-    x = model.words(asked).sum(dim=1)  # (20, 32)
-    hidden = model.hidden(x)  # (20, 64)
-    points_to = (model.words.weight @ model.network.down.weight).argmax(dim=0)  # (64,)
+hidden = model.hidden(facts.ASKED).detach()  # (20, 64)
 fires_for = (hidden > 0).sum(dim=0)  # for how many questions each unit fires
-alone = [unit for unit in range(64) if fires_for[unit] == 1]
-speaks = []  # units that fire for one question and point to its answer
-for unit in alone:
-    question = hidden[:, unit].argmax().item()
-    country, what, answer = facts[question]
-    if words[points_to[unit]] == answer:
-        speaks.append(unit)
-    print(f"unit {unit:2} fires for {what:>7} of {country:<7} value points to "
-          f"{words[points_to[unit]]}")  # fmt: skip
-print(f"{len(alone)} of 64 units fire for one question alone; {len(speaks)} of them point to its "
-      f"answer; {(fires_for == 0).sum()} never fire")  # fmt: skip
+speaks = facts.speaking(model)  # pairs: a unit, and the question that it speaks for
+for unit, question in speaks[:6]:
+    country, what, answer = facts.FACTS[question]
+    print(f"unit {unit:2} fires only for {what:>7} of {country:<6}: its value points to {answer}")
+print(f"of 64 units {(fires_for == 0).sum()} never fire, {(fires_for == 1).sum()} fire for one "
+      f"question alone; {len(speaks)} of these speak for its answer")  # fmt: skip
 
 # %% [markdown]
-# Nobody told it to. It is not quite clean: some questions have two units of their own, some have
-# none, and to fire for a question does not prove that the answer lies there; only the units that
-# also *point* to it speak for it. In a large model it is much less clean. But the picture holds
-# well enough that people have found and edited single facts in such models. Let us do that.
+# Nobody told them to. So is unit j the place where *its* fact is kept? Then two things should be
+# possible: to change the fact there, and to delete it there. We try both.
 #
 # ### Exercise · edit one value
 #
-# The second matrix `w_down` is stored as `nn.Linear` does, (d_model, d_ff); `hidden` (d_ff,) is
-# how strongly each unit fires for some input. Change the value of *one* unit, the one that fires
-# most, so that the network's output for this input moves by exactly `delta` (d_model,). Give the
-# new matrix; leave the old one as it is.
+# The second matrix `w_down` is stored as `nn.Linear` does, (d_model, d_ff). `hidden` (d_ff,) is
+# how strongly each unit fires for some input; it comes out of a ReLU, so no number is negative,
+# and at least one is positive. Change the value of *one* unit, the one that fires most (if
+# several fire equally, the first of them), so that the MLP's output for this input moves by
+# exactly `delta` (d_model,). Return the new matrix; leave the old one as it is.
 
 
 # %% exercise="edit_one_value" graded=true points=3 difficulty=2 minutes=15
@@ -322,69 +310,159 @@ def edit_one_value(w_down, hidden, delta):
 edit_one_value = check(edit_one_value)
 
 # %% [markdown]
-# Now the experiment. To one of the twenty questions the network shall answer *Oslo*. We take a
-# question that has a unit speaking for it, and push that unit's value from the true answer's
-# vector toward Oslo's, until Oslo leads by 1. That is the exercise's edit: in the code below
-# `toward` is Oslo's vector minus the true answer's, `push` is how far, and delta = push · toward.
-# (The cell works it out by itself, so that it runs without your solution.) Then we ask all twenty
-# questions again; and once more with a unit that fires for many.
+# Now the experiment. The network is to answer *Oslo* to a question that has nothing to do with it.
+# `facts.edit` makes the edit of the exercise: it pushes one unit's value from the true answer's
+# vector toward Oslo's, just far enough that Oslo leads by 1. Then it asks all twenty questions
+# again. (It does not use your solution, so it works without it.)
+
+# %%
+others = [(u, q) for u, q in speaks if facts.FACTS[q][2] != "Oslo"]
+unit, question = max(others, key=lambda pair: hidden[pair[1], pair[0]])  # it fires most
+changes = facts.edit(model, unit, question, told="Oslo")
+print(f"unit {unit}, which fires for {fires_for[unit]} of {len(facts.FACTS)} questions:")
+for i, was, now in changes:
+    print(f"    {facts.FACTS[i][1]} of {facts.FACTS[i][0]}: was {was}, is now {now}")
+
+# %% [markdown]
+# One answer has changed, and no other. It looks as if we had found the place. But look again at
+# how the unit was chosen: *no other question makes it fire*. So no other answer could change,
+# whatever we wrote there. The success of the edit was certain before we made it. It says nothing
+# about where the fact was.
+#
+# The other test is harder to pass: take the unit away.
+
+# %%
+quiz("05-knock-out")
+
+# %% [markdown]
+# ### Exercise · remove one unit
+#
+# Researchers call it a **knock-out**. The network need not be run again, because a unit's share
+# of the logits is a simple product. If unit j fires by $h_j$, it adds $h_j v_j$ to the vector
+# that is read out. A word with the vector $e$ reads the dot product, so its logit has got
+# $h_j \, (v_j \cdot e)$ from this unit.
+#
+# `logits` (questions, words) is what the whole network says. `hidden` (questions, d_ff) is how
+# strongly the units fire; after a GELU it can be negative. `w_down` (d_model, d_ff) holds value j
+# in column j. `table` (words, d_model) holds the words' vectors. Return the logits as they would
+# be if unit number `unit` (from 0 to d_ff − 1) did not fire. (`torch.outer(a, b)` makes the matrix
+# of all products: row i, column k holds $a_i b_k$.)
+
+
+# %% exercise="without_unit" difficulty=2 minutes=12
+def without_unit(logits, hidden, w_down, table, unit):
+    """The logits without what one unit adds to them: (questions, words)"""
+    ### BEGIN SOLUTION
+    says = table @ w_down[:, unit]  # (words,): what its value adds to each word's logit
+    return logits - torch.outer(hidden[:, unit], says)
+    ### END SOLUTION
+
+
+# %% check="without_unit"
+without_unit = check(without_unit)
+
+# %%
+with torch.no_grad():
+    logits, table, w_down = model(facts.ASKED), model.words.weight, model.mlp.down.weight
+    lost = 0
+    for i, (u, q) in enumerate(speaks):
+        left = facts.margins(without_unit(logits, hidden, w_down, table, u))[q]
+        lost += int(left < 0)
+        if i < 6:
+            print(f"without unit {u:2}: {facts.FACTS[q][2]:>8} leads by {left:4.1f} instead of "
+                  f"{lead[q]:4.1f}")  # fmt: skip
+print(f"answers lost: {lost} of {len(speaks)}, each without the unit that speaks for it")
+
+# %% [markdown]
+# The unit does speak for the answer: without it the lead is smaller. But the answer hardly ever
+# needs it. What else holds the answer up? The other units that fire for the same question; and the
+# words' own vectors, which learned too. So let us change the design. We freeze the words' vectors,
+# so that only the MLP can learn the facts; and we make firing expensive, so that it cannot afford
+# two units where one is enough. Four designs, eight seeds each:
 
 
 # %%
-@torch.no_grad()
-def edit(unit, question, told):
-    """The answers that change when one unit's value is pushed until `told` answers `question`."""
-    edited = copy.deepcopy(model)
-    table = edited.words.weight
-    scores = model(asked)
-    old = scores.argmax(dim=-1)
-    toward = table[words.index(told)] - table[old[question]]
-    lacking = scores[question, old[question]] - scores[question, words.index(told)] + 1.0
-    push = lacking / (toward @ toward)  # toward · toward: what a step of length 1 gains
-    edited.network.down.weight[:, unit] += push * toward / hidden[question, unit]
-    new = edited(asked).argmax(dim=-1)
-    return [(i, words[old[i]], words[new[i]]) for i in range(len(facts)) if old[i] != new[i]]
+def total(arm, key):
+    return sum(losses(found, arm, key=key))
 
 
-unit = max((u for u in speaks if "Norway" not in facts[hidden[:, u].argmax()]),
-           key=lambda u: hidden[:, u].max())  # fmt: skip
-shared = max(range(64), key=lambda u: fires_for[u].item())
-edits = {}
-for u in (unit, shared):
-    edits[u] = edit(u, hidden[:, u].argmax().item(), told="Oslo")
-    print(f"unit {u}, which fires for {fires_for[u]} of {len(facts)} questions:")
-    for i, before, after in edits[u]:
-        print(f"    {facts[i][1]} of {facts[i][0]}: was {before}, is now {after}")
-changed = edits[unit]
-print(f"one value: {model.network.down.weight.shape[0]} of "
-      f"{sum(p.numel() for p in model.parameters())} numbers")  # fmt: skip
+def mean(arm, key):
+    return f"{mean_and_spread(losses(found, arm, key=key))[0]:.0%}"
+
+
+for arm in facts.KEPT:
+    units, others = total(arm, "speaking units"), total(arm, "others removed")
+    print(f"{arm}\n    right with no MLP at all: {mean(arm, 'right without the MLP')}")
+    print(f"    one speaking unit removed: {total(arm, 'answers lost')} of {units} answers lost")
+    print(
+        f"    all speaking units removed: {mean(arm, 'right without the speaking')} right"
+        + (f"; as many others: {mean(arm, 'right without the others')}" * (others == units >= 8))
+    )
+    edits, worked = total(arm, "edits"), total(arm, "edits that change one answer")
+    print(f"    edits that change one answer alone: {worked} of {edits}")
 
 # %% [markdown]
-# The first edit changes one answer and no other: no other question makes this unit fire. The
-# second unit is shared, and an edit of its value is heard wherever it fires. How many answers it
-# turns depends on how strongly; in a large model, where nearly all units are shared, this is the
-# difficulty of editing.
+# Take them one by one.
+#
+# 1. *Learned words, cheap*: many units speak, and no answer, or hardly one, needs its unit. To
+#    remove all that speak costs no more than to remove as many others.
+# 2. *Learned words, expensive*: now the MLP is silent, and all answers are right without it. The
+#    words' own vectors have learned the facts.
+# 3. *Frozen words, cheap*: with no MLP nothing is right, so all twenty facts are in it. But hardly
+#    a unit speaks for one of them. The facts are spread over many units.
+# 4. *Frozen words, expensive*: here a speaking unit is what it seems. Nearly every answer is lost
+#    when its unit is removed.
+#
+# Compare designs 1 and 4. When we *look* at the units, they seem alike: each fires for one
+# question and points to its answer. When we *edit* them, they seem alike too: every edit changes
+# one answer and no other. Only the knock-out tells them apart.
+#
+# ### An edit where nothing was
+#
+# One more test of the edit. Take a unit that *never* fires. It keeps nothing: to remove it changes
+# no answer at all. Give it a key that only one question matches. (We solve for a vector whose dot
+# product is 1 with the two words of the question and 0 with every other word. A bias of −1.5 then
+# lets it fire only where both come together.) Its value starts at 0. Now the same edit:
+
+# %%
+nobody = (fires_for == 0).nonzero()[0].item()
+woken = facts.awakened(model, nobody, question)
+for i, was, now in facts.edit(woken, nobody, question, told="Oslo"):
+    print(f"{facts.FACTS[i][1]} of {facts.FACTS[i][0]}: was {was}, is now {now}")
+tried = sum(total(arm, "edits of a silent unit") for arm in facts.KEPT)
+done = sum(total(arm, "edits of a silent unit that change one answer") for arm in facts.KEPT)
+print(f"eight seeds, four designs: {done} of {tried} such edits change that answer alone")
+
+# %% [markdown]
+# The edit works just as well in a unit that knew nothing. **Editing is not localizing**: that a
+# fact can be changed at a place does not show that it was kept there. [Hase et al.](
+# https://arxiv.org/abs/2301.04213) found the same in large language models: the layer in which an
+# edit works best is not the layer in which
+# [earlier work](https://arxiv.org/abs/2202.05262) had located the fact. When you read that a fact
+# "is stored in" some neuron, ask: was it only read or changed there, or was it also *missed* when
+# the neuron was gone?
 #
 # ## A gate
 #
 # Today's models have a third matrix. Beside `up` there is a `gate`, just as wide. The gate goes
-# through the activation and multiplies what `up` has found:
+# through the activation function and multiplies what `up` has found:
 #
 # $$\mathrm{FFN}_{\mathrm{gated}}(x) = \bigl(\operatorname{act}(x W_g) \odot (x W_u)\bigr)\, W_d$$
 #
 # $\odot$ is the product number by number; $W_g$ and $W_u$ are (d_model, d_ff), $W_d$ is (d_ff,
-# d_model). With SiLU it is called **SwiGLU** (Llama, Mistral, Qwen), with GELU **GeGLU** (Gemma).
-# There are no biases.
+# d_model). There are no biases. With SiLU it is called **SwiGLU** (Llama, Mistral, Qwen), with
+# GELU **GeGLU** (Gemma), with ReLU **ReGLU**. With no activation function at all it is called
+# **bilinear**.
 #
-# ### Exercise · the gated network
+# ### Exercise · the gated MLP
 #
-# `activation` is a name, "silu" or "gelu"; `feed_forward.ACTIVATIONS[activation]` is the
-# function.
+# `x` is (batch, tokens, d_model). `activation` is a name: "relu", "gelu", "gelu_tanh" or "silu".
+# `feed_forward.ACTIVATIONS[activation]` is the function of that name.
 
 
 # %% exercise="gated_feed_forward" difficulty=1 minutes=8
 def gated_feed_forward(x, w_gate, w_up, w_down, activation):
-    """SwiGLU or GeGLU: (batch, tokens, d_model) -> the same shape"""
+    """SwiGLU and its relatives: (batch, tokens, d_model) -> the same shape"""
     ### BEGIN SOLUTION
     activate = feed_forward.ACTIVATIONS[activation]
     gate = activate(x @ w_gate)
@@ -398,79 +476,93 @@ gated_feed_forward = check(gated_feed_forward)
 # %% [markdown]
 # ## What does the third matrix cost?
 #
-# Three matrices instead of two, so at the same d_ff half as much again. To compare fairly, d_ff
-# is cut to two thirds. Here is a table that is often printed, for d_model = 4096 and d_ff =
-# 11008: *standard 90.2M, SwiGLU 135.3M, SwiGLU adjusted 134.2M*. Reproduce it. **Predict**:
-# adjusted to what?
+# Three matrices instead of two: at the same d_ff, that is half as many again. For a fair
+# comparison d_ff is cut to two thirds. Here is a table that is often printed, for d_model = 4096
+# and d_ff = 11008: *standard 90.2M, SwiGLU 135.3M, SwiGLU adjusted 134.2M*. Reproduce it.
+# **Predict**: adjusted to what?
 
 # %% tags=["nbval-check-output"]
 d, width = 4096, 11008
 standard, swiglu = 2 * d * width, 3 * d * width
 fair_width = 2 / 3 * 4 * d  # two thirds of 4 d
+adjusted = 3 * d * fair_width
 print(f"standard, d_ff {width}: {standard / 1e6:.1f}M")
 print(f"SwiGLU,   d_ff {width}: {swiglu / 1e6:.1f}M")
-print(f"SwiGLU,   d_ff {fair_width:.1f}: {3 * d * fair_width / 1e6:.1f}M")
+print(f"SwiGLU,   d_ff {fair_width:.1f}: {adjusted / 1e6:.1f}M")
 print(f"standard, d_ff {4 * d}: {2 * d * 4 * d / 1e6:.1f}M")
 print(f"to match 90.2M a SwiGLU would have d_ff {2 / 3 * width:.1f}")
-phi = sum(
-    p.numel() for p in feed_forward.FeedForward(3072, 8192, gated=True, bias=False).parameters()
-)
-print(f"Phi-3-mini, 3072 → 8192, gated: {phi / 1e6:.1f}M")
+phi = feed_forward.FeedForward(3072, 8192, gated=True, bias=False)
+print(f"Phi-3-mini, 3072 → 8192, gated: {sum(p.numel() for p in phi.parameters()) / 1e6:.1f}M")
 
 # %% [markdown]
-# So *adjusted* does not mean "to the first row". It means: to a plain network of the usual width
+# So *adjusted* does not mean "to the first row". It means: to a plain MLP of the usual width
 # 4d = 16384, which is not in the table at all. And 11008 is itself an adjusted width: two thirds
 # of 16384 is 10922.7, rounded up to a multiple of 256, which suits the hardware. The first row of
-# the table compares it with a plain network that is narrower than usual.
+# the table compares it with a plain MLP that is narrower than usual.
 #
 # ## Is it better?
 #
-# "SwiGLU beats GELU at equal parameters." Does it here? The same small language model each time,
-# character by character on Python's manual: three blocks, d_model = 96, d_ff = 384 plain and 256
-# gated, 500 steps, five seeds each. First a short run, live. (The curve is the loss on the text
-# that it trains on, the printed number on pages that it has never seen.)
+# "SwiGLU beats GELU at equal parameters", you will often read. Then is it the gate, or the
+# activation function? To tell, we need each activation function twice, plain and gated; and
+# bilinear, the gate with none. All have the same number of parameters. The same small language
+# model each time, character by character on Python's manual: two blocks, d_model = 48, d_ff = 192
+# plain and 128 gated, 300 steps. Each kind has its own learning rate, chosen on another seed;
+# then five seeds, the same for all kinds. The loss is measured on pages that the model has never
+# seen. First a short run, live, with its *training* loss as a curve:
 
 # %%
+record = recorded("feed_forwards")
 watch = figures.LiveCurve("Does it learn with SwiGLU?", 60)
-short = feed_forwards.run(seeds=[0], steps=60, kinds=["SwiGLU"], watch=watch)["SwiGLU"]
-print(f"held out, after 60 steps: {short['losses'][0]:.2f} nats")
+rate = record["results"]["chosen"]["SwiGLU"]
+short = feed_forwards.one("SwiGLU", rate=rate, seed=0, steps=60, watch=watch)
+print(f"held out, after 60 steps: {short['loss']:.2f} nats")
 
 # %%
 RETRAIN = False
-record = recorded("feed_forwards")
 results = feed_forwards.run(**record["settings"], say=print) if RETRAIN else record["results"]
-quality = {name: mean_and_spread(found["losses"]) for name, found in results.items()}
-for name, (mean, spread) in quality.items():
-    size = results[name]["parameters"]
-    print(f"{name:>7}: {mean:.3f} ± {spread:.3f} nats, {size} parameters in the blocks")
-gain = quality["GELU"][0] - quality["SwiGLU"][0]
-wins = sum(
-    a < b for a, b in zip(results["SwiGLU"]["losses"], results["GELU"]["losses"], strict=True)
-)
-print(f"SwiGLU is better than GELU by {gain:.3f} nats, for {wins} of 5 seeds")
+quality = {arm: mean_and_spread(losses(results, arm)) for arm in feed_forwards.ARMS}
+for arm, (held_out, spread) in quality.items():
+    print(f"{arm:>8}: {held_out:.3f} ± {spread:.3f} nats (rate {results['chosen'][arm]:g})")
+for plain, gated in feed_forwards.PAIRS.items():
+    print(f"{gated:>8} − {plain}: {feed_forwards.difference(results, gated, plain)} nats")
+print(f"gated − plain, mean of the three: {feed_forwards.gate_gain(results)} nats")
 
 # %%
+pairs = {"plain": feed_forwards.PAIRS.keys(), "gated": feed_forwards.PAIRS.values()}
 figures.lines(
-    [25 * (i + 1) for i in range(len(results["GELU"]["curves"][0]))][4:],
-    {name: torch.tensor(r["curves"]).mean(0).tolist()[4:] for name, r in results.items()},
-    title="Which feed-forward network learns best, at equal size?",
-    x_label="step (record in data/feed_forwards.json)",
-    y_label="training loss in nats, mean of the seeds",
-    markers=False,
+    list(feed_forwards.PAIRS),
+    {form: [quality[arm][0] for arm in arms] for form, arms in pairs.items()},
+    title="Is it the gate, or the activation function?",
+    x_label="activation function (record in data/feed_forwards.json)",
+    y_label="held-out loss in nats",
     from_zero=False,
-    spread={name: torch.tensor(r["curves"]).std(0).tolist()[4:] for name, r in results.items()},
-    alt="Four falling curves close together. Held out in the end: "
-    + ", ".join(f"{name} {mean:.3f}" for name, (mean, _) in quality.items())
-    + " nats.",
+    level=(quality["bilinear"][0], "bilinear: a gate, no activation function"),
+    spread={form: [quality[arm][1] for arm in arms] for form, arms in pairs.items()},
+    alt="Two lines over three activation functions, plain and gated, and a level for bilinear. "
+    "Mean held-out loss in nats: "
+    + ", ".join(f"{arm} {held_out:.3f}" for arm, (held_out, _) in quality.items())
+    + ".",
 )
 
 # %% [markdown]
-# A small gain is still a gain, if it is larger than the spread of the seeds; the closing table
-# says whether it is. And compare the first two rows: GELU is not better than ReLU here, it is a
-# little *worse*, in every seed. At this size we would not build on that; but it is the gate that
-# helps, not the smooth bend. Why? The author of the paper on it wrote that he had no explanation
-# and put it down to divine benevolence. One may say this much: a plain unit can only add; a
-# product lets one sum *scale* what another has found.
+# The band is the standard deviation over the five seeds. The square brackets are 95% intervals of
+# the paired difference: gated minus plain, for the same seed. Where the whole interval lies below
+# 0, the gate helped. Where 0 lies inside, five seeds cannot tell. Before you explain a gain, look
+# for another cause: a gated MLP also adds less to the stream at the start, which might be a gain
+# in itself. But bilinear starts as large as the plain GELU does.
+
+# %%
+for arm in ("GELU", "bilinear", "GeGLU"):
+    print(f"{arm:>8}: the output's size before training {results['size at the start'][arm]:.2f}")
+print(f"bilinear − GELU: {feed_forwards.difference(results, 'bilinear', 'GELU')} nats")
+print(f"GeGLU − SwiGLU:  {feed_forwards.difference(results, 'GeGLU', 'SwiGLU')} nats")
+print(f"GELU − ReLU:     {feed_forwards.difference(results, 'GELU', 'ReLU')} nats")
+
+# %% [markdown]
+# Nobody knows for certain why a gate helps. The paper that measured it first ends so: ["We offer no
+# explanation as to why these architectures seem to work; we attribute their success, as all else,
+# to divine benevolence."](https://arxiv.org/abs/2002.05202) One may say this much: a plain unit
+# can only add; a product lets one sum *scale* what another has found.
 #
 # ## Two thirds, or four fifths
 
@@ -487,93 +579,67 @@ def shares(name, d_model, n_heads, n_kv_heads, d_ff, gated):
             bias=False,
         )  # fmt: skip
     parts = [sum(p.numel() for p in m.parameters()) for m in (block.feed_forward, block.attention)]
-    ffn, attention = parts
-    print(f"{name:>22}: network {ffn / 1e6:6.1f}M, attention {attention / 1e6:5.1f}M: "
-          f"{ffn / sum(parts):.0%} and {attention / sum(parts):.0%}")  # fmt: skip
-    return ffn, attention
+    mlp, attention = parts
+    print(f"{name:>22}: MLP {mlp / 1e6:6.1f}M, attention {attention / 1e6:5.1f}M: "
+          f"{mlp / sum(parts):.0%} and {attention / sum(parts):.0%}")  # fmt: skip
+    return mlp, attention
 
 
 plain = shares("d 4096, 4×, plain", 4096, 32, None, 4 * 4096, False)
 phi3 = shares("Phi-3-mini", 3072, 32, None, 8192, True)
 wide = shares("d 4096, d_ff 14336", 4096, 32, None, 14336, True)
 llama3 = shares("Llama-3 8B", 4096, 32, 8, 14336, True)
-print(
-    f"32 plain layers: {32 * plain[0] / 1e9:.1f}B of {32 * sum(plain) / 1e9:.1f}B in the networks"
-)
+print(f"32 plain layers: {32 * plain[0] / 1e9:.1f}B of {32 * sum(plain) / 1e9:.1f}B in the MLPs")
 
 # %% [markdown]
-# *Two thirds of a block are the network* is true when every head has its own keys and values and
-# the network has its usual width. Llama-3 does otherwise twice: a wider network (the row above it
-# has that alone), and shared keys and values (lesson 02), which shrink attention. There the
-# networks have four fifths. Whoever asks where a large model keeps what it knows should start
-# here.
+# *Two thirds of a block are the MLP* is true when every head has its own keys and values and the
+# MLP has its usual width. Llama-3 differs in both: a wider MLP (the row above it has only that),
+# and shared keys and values (lesson 02), which shrink attention. There the MLPs have four fifths.
+#
+# Does that tell where a large model keeps what it knows? No. Where the parameters are is where
+# there is *room*. In our own small network the same twenty facts ended up in the words' vectors
+# or in the MLP, in single units or spread over many, depending on how it was trained. Only taking
+# parts away could tell.
 #
 # ## What we measured
+#
+# First what you measured or computed here. *Computed* means arithmetic: there is nothing to
+# measure. Below each verdict stands the rule by which it was reached, written before the run.
 
 # %%
 claims = Claims("05_feed_forward")
-traced = [round(v, 2) for v in trace.tolist()]
-claims.add("the trace", "[0.9, 0, 0.3, 1.25]", str(traced), traced == [0.9, 0.0, 0.3, 1.25])
-claims.add(
-    "without an activation two matrices are one",
-    "equal",
-    f"{linear_gap:.0e}",
-    linear_gap < 1e-4,
-)
-lost = {
-    rate: f"ReLU {dead['relu', rate]:.0%}, GELU {dead['gelu', rate]:.0%}" for rate in (0.01, 0.3)
-}
-claims.add(
-    "GELU units do not die, ReLU units do",
-    "ReLU only",
-    f"rate 0.01: {lost[0.01]}; rate 0.3: {lost[0.3]}",
-    dead["gelu", 0.01] < dead["relu", 0.01],
-    only_if="the learning rate is a sane one",
-)
-claims.add(
-    "one value edited changes one answer",
-    "1",
-    f"{len(changed)} of {len(facts)}",
-    len(changed) == 1,
-    only_if="no other question makes the unit fire",
-)
+claims.add("separately-and-identically", moved_rows, twins_gap)
+claims.add("relu-trace", trace.tolist())
+claims.add("two-matrices-are-one", linear_gap)
+claims.add("swiglu-adjusted", standard, swiglu, adjusted, 2 * d * 4 * d)
+claims.add("phi-3-block", *phi3)
+claims.add("two-thirds-of-the-parameters", plain, llama3)
 claims
 
-# %%
-claims = Claims("05_feed_forward, sizes")
-table = [f"{n / 1e6:.1f}M" for n in (standard, swiglu, 3 * d * fair_width)]
-claims.add(
-    "d 4096, d_ff 11008: standard, SwiGLU, adjusted",
-    "90.2M, 135.3M, 134.2M",
-    ", ".join(table),
-    table == ["90.2M", "135.3M", "134.2M"],
-    only_if="adjusted is to a plain network of 4d",
-)
-claims.add(
-    "Phi-3: network 75.5M, attention 37.7M",
-    "2/3 and 1/3",
-    f"{phi3[0] / 1e6:.1f}M, {phi3[1] / 1e6:.1f}M",
-    [round(n / 1e6, 1) for n in phi3] == [75.5, 37.7],
-)
-llama_share = llama3[0] / sum(llama3)
-claims.add(
-    "the network has 2/3 of a block",
-    "2/3",
-    f"{plain[0] / sum(plain):.0%}; Llama-3 8B {llama_share:.0%}",
-    round(plain[0] / sum(plain), 2) == 0.67,
-    only_if="keys and values are not shared and d_ff is the usual one",
-)
-claims
+# %% [markdown]
+# The facts, over eight seeds:
 
 # %%
-claims = Claims("05_feed_forward, the experiment (five seeds)")
-spread = max(quality["GELU"][1], quality["SwiGLU"][1])
-claims.add(
-    "SwiGLU beats GELU at equal parameters",
-    "better",
-    f"by {gain:+.3f} nats, seeds ± {spread:.3f}, {wins} of 5 seeds",
-    gain > 2 * spread / 5**0.5 and wins >= 4,
-)
+claims = Claims("05_feed_forward, facts")
+claims.add("one-value-one-answer", found)
+claims.add("a-speaking-unit-keeps-its-fact", found)
+claims.add("speaking-units-matter-more", found)
+claims.add("editing-elsewhere", found)
+claims.add("knowledge-neurons-express", found)
+claims.add("dead-for-ever", found)
+claims.add("forty-percent-dead", found)
+claims.add("gelu-units-do-not-die", found)
+claims
+
+# %% [markdown]
+# The language models, over five seeds:
+
+# %%
+claims = Claims("05_feed_forward, gates")
+claims.add("some-glu-variants-better", results)
+claims.add("swiglu-beats-gelu", results)
+claims.add("the-gate-helps", results)
+claims.add("geglu-and-swiglu-alike", results)
 claims
 
 # %% [markdown]
@@ -586,19 +652,28 @@ quiz("05-quiz-linear")
 quiz("05-quiz-gelu")
 
 # %%
+quiz("05-quiz-edit")
+
+# %%
 quiz("05-quiz-width")
 
 # %% [markdown]
 # ## Further reading
 #
-# - D. Hendrycks, K. Gimpel, *Gaussian Error Linear Units*, 2016.
-# - N. Shazeer, *GLU Variants Improve Transformer*, 2020: short, with a famous last
-#   sentence.
-# - M. Geva et al., *Transformer Feed-Forward Layers Are Key-Value Memories*, 2021.
-# - D. Dai et al., *Knowledge Neurons in Pretrained Transformers*, 2022: single units, on a real
-#   model.
-# - K. Meng et al., *Locating and Editing Factual Associations in GPT*, 2022: an edit of all values
-#   at once; and P. Hase et al., *Does Localization Inform Editing?*, 2023: a doubt about it.
+# - D. Hendrycks, K. Gimpel,
+#   [*Gaussian Error Linear Units*](https://arxiv.org/abs/1606.08415), 2016.
+# - N. Shazeer, [*GLU Variants Improve Transformer*](https://arxiv.org/abs/2002.05202), 2020: five
+#   pages.
+# - M. Geva et al.,
+#   [*Transformer Feed-Forward Layers Are Key-Value Memories*](https://arxiv.org/abs/2012.14913),
+#   2021.
+# - D. Dai et al.,
+#   [*Knowledge Neurons in Pretrained Transformers*](https://arxiv.org/abs/2104.08696), 2022:
+#   single units, on a real model.
+# - K. Meng et al.,
+#   [*Locating and Editing Factual Associations in GPT*](https://arxiv.org/abs/2202.05262), 2022:
+#   an edit of all values at once. And the doubt about it: P. Hase et al.,
+#   [*Does Localization Inform Editing?*](https://arxiv.org/abs/2301.04213), 2023.
 #
-# **Next:** attention, norm, network. Lesson 06 puts them together, and asks why one may stack a
-# hundred of them.
+# **Next:** attention, norm, MLP. [Lesson 06](06_transformer_block.ipynb) puts them together, and
+# lesson 07 asks why a hundred of them can be stacked.

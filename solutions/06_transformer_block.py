@@ -1,16 +1,22 @@
 # %% [markdown]
 # # 06 · The block
 #
-# **Why may one stack a hundred of them?** You have all the parts: attention, norms, the network.
-# Put one behind the other, and again, and again: deep networks built like that were very hard to
-# train. What changed it, more than anything else, is a plus sign.
+# **Why can we stack a hundred of them?** GPT-2 is little more than these two lines, repeated 12
+# to 48 times:
 #
-# At the end of this lesson you will have built the block, with its norm in either place, and the
-# block of a translator; you will have measured what happens without the plus sign, with the norm
-# in the other place, with careless first weights, and at a depth of 160. Some things that are in
-# many books will not come out as they are printed.
+#     x = x + attention(norm(x))
+#     x = x + mlp(norm(x))
 #
-# *About 120 minutes. You need: lessons 01 to 05; what a gradient is.*
+# You have written every part of them: attention, norms, the feed-forward network (MLP). What is
+# new is the wiring, and most of all the plus sign. Deep networks without it were very hard to
+# train, and the reason is not the one that most people give.
+#
+# At the end of this lesson you will have built the block of an encoder, of a language model and
+# of a translator. You will have measured what the plus does to the gradient, to the tokens and to
+# what a deep stack learns, counted the paths through it, and put dropout in its place.
+#
+# *About 90 minutes. You need: lessons [01](01_attention.ipynb) to
+# [05](05_feed_forward.ipynb); what a gradient is.*
 
 # %%
 import math
@@ -20,141 +26,275 @@ import torch.nn.functional as F
 from torch import nn
 
 from tfcourse import Claims, blocks, check, figures, hint, quiz
-from tfcourse.attention import MultiHeadAttention, causal_mask
-from tfcourse.experiments import depths, mean_and_spread, norm_places, recorded
+from tfcourse.attention import MultiHeadAttention, causal_mask, padding_mask
+from tfcourse.claims.claim import paired
+from tfcourse.experiments import depths, mean_and_spread, recorded
+from tfcourse.experiments.study import losses
 from tfcourse.feed_forward import FeedForward
 from tfcourse.widgets import BlockShapes
 
 # %% [markdown]
 # ## Add, do not replace
 #
-# A sub-layer f, attention or network, reads x and gives something of the same shape. The obvious
-# way to go on is x ← f(x). The other way: **x ← x + f(x)**. The sub-layer does not replace what
-# was there; it proposes a change. The running x is called the **residual stream**.
+# A **sub-layer** f, attention or MLP, reads x and gives something of the same shape. The obvious
+# next step is x ← f(x). The other way: **x ← x + f(x)**. The sub-layer does not replace what was
+# there; it proposes a change. The running x is called the **residual stream**, and the plus a
+# **residual** or **skip connection**.
 #
-# Look at the derivatives. Of f(f(f(x))) it is a product of three, and a product of many is
-# usually far too small or far too large. Of x + f(x) it is
+# Look at the derivatives, for a single number. The derivative of f(f(f(x))) is a product of three
+# slopes, and a product of many is usually far too small or far too large. The derivative of
+# x + f(x) is
 #
 # $$\frac{\partial}{\partial x}\bigl(x + f(x)\bigr) = 1 + f'(x)$$
 #
-# and the 1 hands the gradient on whole, whatever f does.
+# The 1 is a direct path: the gradient gets through even when f′ is tiny. (It is no guarantee: with
+# f′ = −1 the two cancel, and with f′ = 1 a hundred blocks multiply the gradient by $2^{100}$.)
 #
-# Is that the whole story? Let us build 32 untrained blocks in three ways: with the plus and the
-# norms, without the plus, and without plus or norms. (All biases are 0, so that we see the
-# weights at work and nothing else.) Then measure two things: how large a gradient arrives at the
-# weights of each block, and how alike the tokens of a sequence have become. **Predict** both for
-# the middle one.
+# That is the usual story: without the plus the gradient vanishes. Is it true of a Transformer? A
+# block has a second device against it, the norm. So we build 32 untrained blocks in four ways,
+# with and without the plus, with and without norms, and vary the size of the first weights. Every
+# matrix is normal with a standard deviation of **gain** / √inputs. With gain 1 the output of one
+# matrix is as large as its input; PyTorch's own start has a gain of 1/√3 ≈ 0.58.
 
 # %%
-torch.manual_seed(0)
-inputs = torch.randn(4, 32, 64)
-wanted = torch.randn(4, 32, 64)  # stands for a loss: how far the output points this way
+quiz("06-vanish")
 
 
+# %%
 class Bare(blocks.Block):
-    """Neither additions nor norms: each sub-layer's result replaces x."""
+    """Neither plus nor norms: each sub-layer's result replaces x."""
 
     def _add(self, x, sublayer, norm):
         return sublayer(x)
 
 
-def look_at(kind, depth=32):
-    """Size of the gradient at each block's weights, and the tokens' mean cosine after each."""
+class PlusAlone(blocks.Block):
+    """The plus, no norms."""
+
+    def _add(self, x, sublayer, norm):
+        return x + sublayer(x)
+
+
+ways = {
+    "x + f(norm(x))": blocks.Block,
+    "f(norm(x))": depths.Chained,
+    "x + f(x)": PlusAlone,
+    "f(x)": Bare,
+}
+
+
+def untrained(kind, gain, depth=32):
+    """A stack whose matrices have this gain, biases 0; float64, to see beyond float32's range."""
     torch.manual_seed(1)
-    stack = nn.ModuleList(kind(64, 4) for _ in range(depth))
+    stack = nn.ModuleList(kind(64, 4) for _ in range(depth)).double()
     for name, parameter in stack.named_parameters():
         if name.endswith("bias"):
             nn.init.zeros_(parameter)
-    x, alike = inputs, []
-    for block in stack:
-        x = block(x, causal=True)
-        unit = F.normalize(x.detach(), dim=-1)
-        others = (unit @ unit.mT).sum(dim=(1, 2)) - 32  # without each token's with itself
-        gone = x.detach().abs().max() < 1e-9  # too small to tell a direction by
-        alike.append(float("nan") if gone else others.mean().item() / (32 * 31))
-    (x * wanted).mean().backward()
-    return [block.feed_forward.up.weight.grad.norm().item() for block in stack], alike
+        elif parameter.dim() == 2:
+            nn.init.normal_(parameter, std=gain / parameter.shape[1] ** 0.5)
+    return stack
+
+
+# %% [markdown]
+# Then we measure the gradient that arrives at the weights of the first block. (Some direction of
+# the output, the same for all, stands for a loss.)
 
 
 # %%
-kinds = {"x + f(norm(x))": blocks.Block, "f(norm(x))": depths.Chained, "f(x)": Bare}
-looked = {name: look_at(kind) for name, kind in kinds.items()}
-for name, (gradients, alike) in looked.items():
-    print(f"{name:>15}: gradient at the first block {gradients[0]:.0e}, at the last "
-          f"{gradients[-1]:.0e}; tokens alike after 5 blocks {alike[4]:.2f}")  # fmt: skip
+torch.manual_seed(0)
+tokens, wanted = torch.randn(2, 2, 16, 64).double()  # each (2, 16, 64)
+gains = (0.25, 0.5, 0.7, 1.0, 1.2, 1.4)
+
+
+def first_gradient(kind, gain):
+    """Length of the gradient at the first block's first MLP matrix."""
+    stack, x = untrained(kind, gain), tokens
+    for block in stack:
+        x = block(x, causal=True)
+    (x * wanted).mean().backward()
+    return stack[0].feed_forward.up.weight.grad.norm().item()
+
+
+arrives = {way: [first_gradient(kind, gain) for gain in gains] for way, kind in ways.items()}
+for way, values in arrives.items():
+    print(f"{way:>15}: " + "  ".join(f"{value:7.0e}" for value in values), f"  at gain {gains}")
 
 # %%
 figures.lines(
-    range(1, 33),
-    {name: alike for name, (_, alike) in looked.items()},
-    title="How alike have the tokens of a sequence become?",
-    x_label="blocks passed",
-    y_label="mean cosine of two tokens",
-    markers=False,
-    alt="Without the addition the cosine is near 1 after five blocks, norms or not; with it, it "
-    f"rises slowly to {looked['x + f(norm(x))'][1][-1]:.2f}. Without norms the line ends where "
-    "the numbers have become too small.",
+    gains,
+    {way: [g if math.isfinite(g) else math.nan for g in v] for way, v in arrives.items()},
+    title="How large a gradient arrives at the first of 32 blocks?",
+    x_label="gain of the first weights",
+    y_label="length of the gradient",
+    log_y=True,
+    alt="; ".join(
+        f"{way}: " + ", ".join(f"{g:.0e} at gain {x}" for x, g in zip(gains, v, strict=True))
+        for way, v in arrives.items()
+    ),
 )
 
 # %% [markdown]
-# Without norms the gradient is gone: it has become too small for a float, and the numbers
-# themselves nearly so. That is the story of the books. But look at the middle one of the three
-# printed lines. **With norms, the gradient arrives well, without any plus**, for each norm makes
-# the numbers large again. And still something has been lost that is worse: after a few blocks
-# *all tokens are the same*. Attention mixes, and mixes again, and nothing reminds a token of who
-# it was. The plus sign is its memory. (It slows the mixing down; it does not stop it.)
+# Look at f(x) first. Its gradient **vanishes or explodes**; which of the two is a matter of the
+# gain. (float32 ends at 1e-38 and 3e38.) Somewhere between there is a needle's eye. The plus
+# alone does not help: x + f(x) explodes sooner, since every sub-layer adds to what is there.
+#
+# With norms both lines are nearly flat. A norm brings the numbers back to size one, whatever the
+# gain was, and the gradient with them. And now the line f(norm(x)): **no plus, and the gradient
+# arrives.** So it is the norms that take care of the gradient's size. What is the plus for?
+#
+# ## What the plus keeps
+#
+# Attention mixes: each output is an average of the values. What happens to the tokens when it
+# mixes 32 times? We measure how alike they are: the cosine of two different tokens, averaged over
+# all pairs. It is 0 for vectors without relation and 1 for vectors of the same direction.
+# **Predict** the three lines.
+
+
+# %%
+def alike_by_block(stack, x, **options):
+    """Mean cosine of two different tokens of a sequence, after each block."""
+    found, n = [], x.shape[1]
+    for block in stack:
+        x = block(x, **options)
+        unit = F.normalize(x, dim=-1)
+        pairs = (unit @ unit.mT).sum(dim=(1, 2)) - n  # without each token's with itself
+        found.append(pairs.mean().item() / (n * (n - 1)))
+    return found
+
+
+with torch.no_grad():
+    cosines = {
+        way: alike_by_block(untrained(ways[way], 1.0), tokens, causal=True)
+        for way in ("x + f(norm(x))", "f(norm(x))", "f(x)")
+    }
+figures.lines(
+    range(1, 33),
+    cosines,
+    title="How alike have the tokens of a sequence become?",
+    x_label="blocks passed (untrained, gain 1)",
+    y_label="mean cosine of two tokens",
+    markers=False,
+    alt="; ".join(
+        f"{way}: {c[4]:.2f} after 5 blocks, {c[-1]:.2f} after 32" for way, c in cosines.items()
+    ),
+)
+
+# %% [markdown]
+# Without the plus **all tokens are the same** after a few blocks, norms or not. Nothing reminds a
+# token of what it was. The plus is its memory. It slows the mixing down; it does not stop it.
+#
+# Dong et al. (2021) proved a strong form of this: attention alone, without MLPs and without the
+# plus, makes the tokens equal *doubly exponentially*: every layer does not only make the
+# difference between them smaller, it does so by a larger factor than the layer before. Let us see.
+# We measure what is left of the difference: the distance of the tokens from their mean, over
+# their length.
+
+
+# %%
+def differences(gain, causal, layers=6):
+    """Share of the tokens' length that is not common to all, after 0, 1, … layers of attention."""
+    torch.manual_seed(1)
+    x, left = tokens, []
+    for _ in range(layers + 1):
+        left.append(((x - x.mean(dim=1, keepdim=True)).norm() / x.norm()).item())
+        layer = MultiHeadAttention(64, 4, bias=False).double()
+        for parameter in layer.parameters():
+            nn.init.normal_(parameter, std=gain / 8)  # 8 = √64
+        x = layer(x, causal=causal)
+    return left
+
+
+with torch.no_grad():
+    pure = {
+        f"gain {gain:g}, {'causal' if causal else 'no mask'}": differences(gain, causal)
+        for gain, causal in ((1.0, False), (1.0, True), (2.0, False))
+    }
+for name, left in pure.items():
+    print(f"{name:>16}: " + "  ".join(f"{share:.0e}" for share in left))
+
+# %% [markdown]
+# Without a mask and with moderate weights it is as they say: after three or four layers the tokens
+# are equal to the last digit. A causal mask makes it slow: the first token sees only itself, so
+# there is always one that keeps apart. Large weights make it slow too: they make attention sharp,
+# and a sharp attention picks, it does not average.
 #
 # ## Deeper and deeper
 #
-# Now train. A small language model (d_model = 64) on Python's manual, 150 steps, with and without
-# the plus (the *residual* path), both with norms, 1 to 32 blocks.
+# Now train. A small language model (d_model = 32) on Python's manual, 120 steps, 1 to 16 blocks,
+# all with norms, with and without the plus. Both have the same parameters.
 
 # %%
 quiz("06-depth")
 
 # %%
-short = depths.run(depths=[4], seeds=[0], steps=40)
-for kind in depths.KINDS:
-    print(f"4 blocks, 40 steps, {kind}: {short[kind]['4']['losses'][0]:.2f} nats")
+STEPS = 30
+for kind in (depths.WITH, depths.WITHOUT):
+    watch = figures.LiveCurve(f"Do 8 blocks learn? {kind}", STEPS)
+    run = depths.one(depths.name_of(kind, 8), rate=3e-3, seed=0, steps=STEPS, watch=watch)
+    print(f"{kind}: {run['loss']:.2f} nats held out after {STEPS} steps")
+
+# %% [markdown]
+# Thirty steps show that it runs. The record holds the whole study: each kind and depth with a
+# learning rate of its own, chosen on two other seeds; then five seeds; loss on held-out text.
 
 # %%
 RETRAIN = False
 record = recorded("depths")
 results = depths.run(**record["settings"], say=print) if RETRAIN else record["results"]
-depth_list = record["settings"]["depths"]
-stats = {
-    kind: [mean_and_spread(results[kind][str(depth)]["losses"]) for depth in depth_list]
-    for kind in depths.KINDS
-}
 floor = results["only the frequencies"]
+stats = {
+    kind: [mean_and_spread(losses(results, depths.name_of(kind, n))) for n in depths.DEPTHS]
+    for kind in (depths.WITH, depths.WITHOUT)
+}
 figures.lines(
-    depth_list,
+    depths.DEPTHS,
     {kind: [mean for mean, _ in by_depth] for kind, by_depth in stats.items()},
-    title="What does a deeper stack learn in 150 steps?",
-    x_label="blocks (record in data/depths.json, three seeds)",
-    y_label="loss in nats",
+    title="What does a deeper stack learn in 120 steps?",
+    x_label="blocks (record in data/depths.json, five seeds)",
+    y_label="held-out loss in nats",
     log_x=True,
     from_zero=False,
     spread={kind: [spread for _, spread in by_depth] for kind, by_depth in stats.items()},
     level=(floor, "knows only how frequent each character is"),
-    alt="With the residual: "
-    + ", ".join(f"{mean:.2f}" for mean, _ in stats["with the residual"])
-    + " nats for 1, 2, 4, 8, 16, 32 blocks. Without: "
-    + ", ".join(f"{mean:.2f}" for mean, _ in stats["without"])
-    + ".",
+    alt="; ".join(
+        f"{kind}: " + ", ".join(f"{mean:.2f}" for mean, _ in by_depth)
+        for kind, by_depth in stats.items()
+    )
+    + f" nats for {', '.join(map(str, depths.DEPTHS))} blocks. Frequencies alone: {floor:.2f}.",
 )
 
+# %%
+print("without the plus minus with it, over pairs of runs with the same seed (95% interval):")
+for n in depths.DEPTHS:
+    pair = [losses(results, depths.name_of(kind, n)) for kind in (depths.WITHOUT, depths.WITH)]
+    print(f"depth {n:>2}: {paired(*pair)} nats")
+
 # %% [markdown]
-# One or two blocks can do without the plus. At four, little is left, and from eight on the model
-# knows how frequent each character is and nothing else: its tokens are all the same by then, so
-# what could it tell apart? With the plus, eight blocks are better than one, and thirty-two
-# neither better nor worse than eight: this training is too short to use them, but they do no
-# harm.
+# TEXT-DEPTH
+#
+# Are the tokens alike in the *trained* stacks as well? We look at 8 blocks, before and after
+# training. And there is a third kind in the record, a control: still without the plus, but every
+# token gets a fixed bonus for attending to itself. It keeps what it was, without any plus. **If**
+# the lost tokens are the reason, this one should learn.
+
+# %%
+middle = {kind: depths.name_of(kind, 8) for kind in depths.KINDS}
+for kind, arm in middle.items():
+    before, after = (
+        sum(c[-1] for c in losses(results, arm, key=key)) / len(record["settings"]["seeds"])
+        for key in ("cosines at the start", "cosines")
+    )
+    mean, spread = mean_and_spread(losses(results, arm))
+    print(f"8 blocks, {kind}: tokens' cosine {before:.2f}, trained {after:.2f}; "
+          f"loss {mean:.2f} ± {spread:.2f} nats")  # fmt: skip
+
+# %% [markdown]
+# TEXT-CONTROL
 #
 # ## Why a sum, and not side by side?
 #
-# One could also keep everything: put f(x) *beside* x. Nothing would ever be overwritten.
-# (Networks for images have done so, with a narrow f(x) each time.)
+# We could also keep everything: put f(x) *beside* x. Nothing would ever be overwritten.
+# (Some networks for images do so, with a narrow f(x) each time.)
 
 # %%
 quiz("06-concat")
@@ -166,9 +306,9 @@ for _ in range(24):  # 12 blocks of two sub-layers, each as wide as what it read
 print(f"side by side: {width:.3g} numbers for each token; added: 768")
 
 # %% [markdown]
-# A sum keeps the width, so every block can be the same block. That is what makes a stack a stack.
-# The price: what is written into the stream shares one space, and blocks must learn to write in
-# directions that do not disturb each other.
+# A sum keeps the width, so every block can have the same form. That is what makes a stack a stack.
+# The price: everything that is written into the stream shares one space, and blocks must learn to
+# write in directions that do not disturb each other.
 #
 # ## The block
 #
@@ -178,17 +318,21 @@ print(f"side by side: {width:.3g} numbers for each token; added: 768")
 # $$\text{pre: } x \leftarrow x + f(\mathrm{norm}(x)) \qquad\qquad
 #   \text{post: } x \leftarrow \mathrm{norm}(x + f(x))$$
 #
-# first with f = attention, then with f = the network; each has a norm of its own.
+# first with f = attention, then with f = the MLP; each has a norm of its own. In pre-norm the
+# stream itself is never normalized, only what a sub-layer reads. [Lesson 07](07_going_deep.ipynb)
+# measures what the difference means for training.
 #
 # ### Exercise · the block
 #
-# Everything is made in `__init__`; write `forward`. `self.attention(…, mask=mask)` takes the mask
-# (True = may attend) or None.
+# Everything is made in `__init__`; write `forward`. `x` is (batch, tokens, d_model), and so is the
+# result. `self.attention(…, mask=mask)` takes the mask, None or boolean with True = may attend, of
+# any shape that broadcasts to (batch, n_heads, tokens, tokens): hand it on as it is. (A token that
+# may attend to nothing gets zeros from attention; that is taken care of there.)
 
 
 # %% exercise="TransformerBlock" difficulty=2 minutes=15
 class TransformerBlock(nn.Module):
-    """Attention, then the network: (batch, tokens, d_model) -> the same shape"""
+    """Attention, then the MLP: (batch, tokens, d_model) -> the same shape"""
 
     def __init__(self, d_model, n_heads, d_ff, norm_first):
         super().__init__()
@@ -242,7 +386,38 @@ for norm_first in (True, False):
     print(f"norm_first={norm_first}: equal to 1e-5: {gap < 1e-5}")
 
 # %% [markdown]
-# Mind the `~`: PyTorch's layer takes True = may NOT attend (lesson 01).
+# Mind the `~`: PyTorch's layer takes True = may NOT attend ([lesson 01](01_attention.ipynb)).
+#
+# ## One block, three models
+#
+# Why does PyTorch call it an *encoder* layer? An **encoder** reads a whole sentence at once: BERT,
+# or the half of a translator that reads the source. Its block is the one that you have just
+# written, **without a causal mask**: every token sees every other, only padding is hidden. A
+# **decoder** writes a sentence word by word, so its tokens may not look ahead. GPT-2's block is
+# the same block again, with a causal mask.
+#
+# **Predict**: five tokens, and the last one changes. Which outputs change with it, in an encoder's
+# block and in GPT-2's?
+
+# %% tags=["nbval-check-output"]
+block = TransformerBlock(24, 3, 40, norm_first=True)
+other = x.clone()
+other[:, -1] = -x[:, -1]
+masks = {
+    "encoder, no mask": None,
+    "encoder, the last two are padding": padding_mask(torch.tensor([3, 3]), 5),
+    "GPT-2, causal mask": causal_mask(5),
+}
+with torch.no_grad():
+    for name, mask in masks.items():
+        apart = (block(x, mask=mask) - block(other, mask=mask)).abs().amax(dim=(0, 2))
+        print(f"{name}: tokens {(apart > 1e-6).nonzero().flatten().tolist()} change")
+
+# %% [markdown]
+# So encoder and language model differ by one argument. (A padding token's own output does change:
+# it reads nothing of the padding, but its own x runs along in the stream. Nobody uses it.) The
+# third model, the decoder of a translator, needs one sub-layer more: it comes at the end of this
+# lesson.
 #
 # ## Every path
 #
@@ -259,10 +434,15 @@ for norm_first in (True, False):
 #
 # `x` is (d,), `sublayers` is (n, d, d): the net does `x = x + x @ sublayers[i]`, i = 0, 1, …. Sum
 # up its paths by their length: row m of the result, (n + 1, d), is the sum of all paths that take
-# exactly m sub-layers. All rows together make the net's output.
+# exactly m sub-layers. All rows together make the net's output. n may be 0: then the result is the
+# single row x, (1, d). Numbers may be float32 or float64; the result is of the same type.
+#
+# Both ways are fine: list every path (`itertools.combinations(range(n), m)` gives every choice of
+# m sub-layers, in order), or go through the net once and keep the lengths apart.
+# `torch.stack(rows)` makes one tensor of a list of rows.
 
 
-# %% exercise="by_path_length" graded=true points=4 difficulty=3 minutes=25
+# %% exercise="by_path_length" graded=true points=4 difficulty=3 minutes=20
 def by_path_length(x, sublayers):
     """The sum of all paths of each length, 0 to n: (n + 1, d)"""
     ### BEGIN SOLUTION
@@ -307,105 +487,65 @@ for length, part in enumerate(by_length):
 
 # %% [markdown]
 # With matrices as weak as these, short paths carry most of it. With stronger ones the middle
-# lengths do: change 0.4 to 1.0 and see. With more of them the peak moves to longer paths. And for
-# real sub-layers, which bend, the expansion is not exact: f(a + b) is not f(a) + f(b). It is a
-# way of looking that lesson 09 will use on a trained model.
-#
-# ## Before or after?
-#
-# Pre- or post-norm? **Warm-up** means that the learning rate does not start at its value: it
-# climbs there over the first hundreds or thousands of steps. Of post-norm without warm-up one
-# reads that it "typically diverges within 50 to 200 steps". Six blocks, d_model = 256, the same
-# characters, no warm-up.
-
-# %%
-quiz("06-post")
-
-# %%
-STEPS = 25
-for place in norm_places.PLACES:
-    watch = figures.LiveCurve(f"Does it learn? {place}, learning rate 0.001", STEPS)
-    run = norm_places.run(
-        learning_rates=[1e-3], seeds=[0], steps=STEPS, places=[place], watch=watch
-    )
-    print(f"{place}: {run['runs'][0]['loss']:.2f} nats, the mean of the last 20 steps")
-
-# %% [markdown]
-# Twenty-five steps show that it runs. The record holds four learning rates, with and without a
-# warm-up of 100 steps, three seeds each: 48 runs of 200 steps.
-
-# %%
-RETRAIN = False
-record = recorded("norm_places")
-results = norm_places.run(**record["settings"], say=print) if RETRAIN else record["results"]
-rates = record["settings"]["learning_rates"]
-groups = {
-    "pre-norm": ("pre-norm", 0),
-    "pre-norm, warm-up": ("pre-norm", 100),
-    "post-norm": ("post-norm", 0),
-    "post-norm, warm-up": ("post-norm", 100),
-}
-
-
-def losses_of(place, warm_up, rate):
-    """The last losses of the three seeds."""
-    wanted = (place, warm_up, rate)
-    return [
-        run["loss"]
-        for run in results["runs"]
-        if (run["place"], run["warm_up"], run["learning_rate"]) == wanted
-    ]
-
-
-end = {name: [mean_and_spread(losses_of(*g, rate)) for rate in rates] for name, g in groups.items()}
-
-# %%
-stalled = results["only the frequencies"]
-figures.lines(
-    rates,
-    {name: [mean for mean, _ in values] for name, values in end.items()},
-    title="Which learning rates does each of them bear?",
-    x_label="learning rate (200 steps, record in data/norm_places.json)",
-    y_label="loss of the last 20 steps, nats",
-    log_x=True,
-    from_zero=False,
-    spread={name: [spread for _, spread in values] for name, values in end.items()},
-    level=(stalled, "knows only how frequent each character is"),
-    alt="; ".join(
-        f"{name}: "
-        + ", ".join(f"{mean:.2f} at {rate:g}" for (mean, _), rate in zip(v, rates, strict=True))
-        for name, v in end.items()
-    )
-    + f". Frequencies alone: {stalled:.2f} nats.",
-)
-
-# %%
-diverged = sum(not math.isfinite(run["loss"]) for run in results["runs"])
-print(f"{diverged} of {len(results['runs'])} runs diverged; frequencies alone: {stalled:.2f} nats")
-for name, values in end.items():
-    row = "  ".join(f"{mean:.2f} ± {spread:.2f}" for mean, spread in values)
-    print(f"{name:>18}: {row}   at {', '.join(f'{rate:g}' for rate in rates)}")
-
-# %% [markdown]
-# Nothing diverged. At the smallest rate post-norm learns as well as pre-norm, at 0.001 a little
-# worse. At 0.003 it does not blow up either; it **stalls** a little above the dashed line, which
-# you know from the figure of the depths: it has learnt how frequent the characters are and cannot
-# get on. (A norm stands at the end of each block; how should the numbers run away?)
-#
-# So what the books mean is true in a milder form: post-norm bears a smaller range of learning
-# rates. Warm-up is the usual cure for it. Here, with half of a short training given to it, it
-# helped pre-norm at the highest rate and post-norm at none. And six blocks and 200 steps do not
-# say what 48 blocks do.
+# lengths do: change 0.4 to 1.0 and see. With more sub-layers the peak moves to longer paths. And
+# for real sub-layers, which are not linear, the expansion is not exact: f(a + b) is not
+# f(a) + f(b). It is a way of looking that lesson 10 will use on a trained model.
 #
 # ## Dropout, and where
 #
-# In training one often sets a share p of numbers to zero, at random, so that no unit can rely on
-# one other alone; what is left is divided by 1 − p, so that the mean stays. The paper does it to
-# each sub-layer's *output*, just before it is added. In use nothing is dropped.
+# A unit that always finds the same neighbour may rely on it alone. **Dropout** prevents that: in
+# training it sets a share p of the numbers to zero, at random, anew in every step. What is left is
+# divided by 1 − p. In use ("evaluation", "inference") nothing is dropped. In PyTorch:
+#
+#     F.dropout(x, p, training)   # training=True drops (the default!), False does nothing
+#
+# `nn.Dropout(p)` is the same as a module: `model.train()` and `model.eval()` set the flag for it.
+#
+# What does it do to the numbers? **Predict**: mean and variance of a million normal numbers after
+# dropout with p = 0.1 and with p = 0.5.
+
+# %%
+quiz("06-dropout")
+
+# %%
+torch.manual_seed(0)
+million = 3 + torch.randn(1_000_000)
+dropped = {}
+for p in (0.1, 0.5):
+    dropped[p] = F.dropout(million, p, True)
+    print(
+        f"p = {p}: zeros {(dropped[p] == 0).float().mean():.1%}, mean {dropped[p].mean():.2f} "
+        f"(before {million.mean():.2f}), variance {dropped[p].var():.2f} ({million.var():.2f})"
+    )
+same_in_use = torch.equal(F.dropout(million, 0.5, False), million)
+kept_scaled = torch.allclose(dropped[0.5][dropped[0.5] != 0], million[dropped[0.5] != 0] * 2)
+print(
+    f"in use: unchanged {same_in_use}; in training, p = 0.5: what is kept is doubled {kept_scaled}"
+)
+
+# %% [markdown]
+# The division by 1 − p keeps the *mean*, so that in use the next layer meets numbers of the size
+# that it knows. The variance grows: dropout is noise. That is why it must rest in use.
+#
+# Where does it stand? The paper of 2017: "We apply dropout to the output of each sub-layer, before
+# it is added to the sub-layer input". So it hits the update, never the stream. Suppose that we
+# dropped the sum x + f(x) instead: what would be left of a word after 12 blocks?
+
+# %%
+torch.manual_seed(0)
+stream = torch.ones(100_000)
+for _ in range(24):  # 12 blocks of two sub-layers that add nothing
+    stream = F.dropout(stream, 0.1, True)
+survived = (stream != 0).float().mean().item()
+print(f"never hit in 24 droppings of the stream: {survived:.1%} (0.9²⁴ = {0.9**24:.1%})")
+
+# %% [markdown]
+# The direct path would be gone. Dropped in the update alone, it stays whole.
 #
 # ### Find the bugs · a dropout that never rests
 #
-# There are two in it.
+# There are two in it. `x` and `update` have the same shape, p may be anything from 0 to 1: with
+# p = 1 all of the update is dropped.
 
 
 # %% exercise="add_with_dropout" difficulty=1 minutes=8
@@ -432,14 +572,15 @@ add_with_dropout = check(add_with_dropout)
 BlockShapes(batch=32, tokens=2048, d_model=4096, n_heads=32, d_ff=11008)
 
 # %% [markdown]
-# The scores: 32 · 32 · 2048 · 2048 numbers, many times the size of x. That is why nobody stores
-# them (the fused kernel of lesson 01), and why twice the tokens cost four times as much there.
+# The scores: 32 · 32 · 2048 · 2048 numbers, many times the size of x. That is why the fused kernel
+# of [lesson 01](01_attention.ipynb) never stores them, and why twice the tokens cost four times as
+# much there.
 #
 # ## How many parameters?
 #
-# Attention has 4d², a network of the usual width 8d²: **12d²** a block. With what belongs to it?
-# One count that one meets: *12d² + 12d, for projections without bias, a network with biases and
-# two LayerNorms*. Let us make it and count.
+# Attention has 4d², an MLP of the usual width 8d²: **12d²** a block. And with the small parts?
+# A count that you will often see is *12d² + 12d, for projections without bias, an MLP with biases
+# and two LayerNorms*. Let us make that block and count.
 
 # %% tags=["nbval-check-output"]
 counted = {}
@@ -451,13 +592,15 @@ gpt3 = 12 * 12288**2 * 96
 print(f"GPT-3, 96 blocks of d = 12288: 12d² each makes {gpt3 / 1e9:.0f}B")
 
 # %% [markdown]
-# The network's biases are 4d + d, two LayerNorms have 4d: **9d**, not 12d. Small change, but it
-# is good to know that one can count it. And 12d² alone gives 174 of GPT-3's 175 billion.
+# The MLP's biases are 4d + d, two LayerNorms have 4d: **9d**, not 12d. It hardly matters, but it is
+# good to know that you can count it. And 12d² alone gives 174 of GPT-3's 175 billion.
 #
 # ### Exercise · count a block
 #
 # A block of today: no biases, two RMSNorms, `n_kv_heads` heads of keys and values shared among
-# `n_heads` (lesson 02), a network with or without gate (lesson 05). Give the whole number.
+# `n_heads` heads of queries ([lesson 02](02_multi_head_attention.ipynb)), an MLP with or without
+# gate ([lesson 05](05_feed_forward.ipynb)). Every head is d_model / n_heads wide. All sizes are
+# whole numbers, and so is the result.
 
 
 # %% exercise="block_parameters" difficulty=2 minutes=10
@@ -466,8 +609,8 @@ def block_parameters(d_model, n_heads, n_kv_heads, d_ff, gated):
     ### BEGIN SOLUTION
     d_head = d_model // n_heads
     attention = 2 * d_model**2 + 2 * d_model * n_kv_heads * d_head
-    network = (3 if gated else 2) * d_model * d_ff
-    return attention + network + 2 * d_model
+    mlp = (3 if gated else 2) * d_model * d_ff
+    return attention + mlp + 2 * d_model
     ### END SOLUTION
 
 
@@ -479,131 +622,26 @@ llama3 = 32 * block_parameters(4096, 32, 8, 14336, True)
 print(f"Llama-3 8B, all 32 blocks: {llama3 / 1e9:.2f}B")
 
 # %% [markdown]
-# (The rest of its 8.03 billion are the words' vectors, at both ends.)
-#
-# ## The first weights
-#
-# Before the first step, all weights are random. How large? GPT-2 takes a standard deviation of
-# 0.02, biases of 0, and makes the matrices that write *into the stream* smaller by $1/\sqrt{2L}$
-# for L blocks. There are 2L additions; if each one's variance is divided by 2L, all together add
-# as much as a single one did. Forty-eight blocks, five ways to begin:
-
-# %%
-L = 48
-
-
-def all_normal(std_of):
-    """Every matrix normal, with a standard deviation that may depend on its inputs; biases 0."""
-
-    def begin(stack):
-        for name, weights in stack.named_parameters():
-            if name.endswith("bias"):
-                nn.init.zeros_(weights)
-            elif weights.dim() == 2:
-                nn.init.normal_(weights, std=std_of(weights.shape[1]))
-
-    return begin
-
-
-ways = {
-    "0.1": all_normal(lambda inputs: 0.1),
-    "1/√inputs": all_normal(lambda inputs: inputs**-0.5),
-    "PyTorch's own": lambda stack: None,
-    "0.02": all_normal(lambda inputs: 0.02),
-    "0.02, and 1/√(2L)": lambda stack: blocks.initialise(stack, layers=L),
-}
-streams = {}
-for name, begin in ways.items():
-    torch.manual_seed(0)
-    stack = nn.ModuleList(blocks.Block(128, 4) for _ in range(L))
-    begin(stack)
-    x = 0.02 * torch.randn(2, 32, 128)  # embeddings begin as small as that
-    streams[name] = [x.std().item()]
-    with torch.no_grad():
-        for block in stack:
-            x = block(x, causal=True)
-            streams[name].append(x.std().item())
-figures.lines(
-    range(L + 1),
-    streams,
-    title="How large is the untrained stream after so many blocks?",
-    x_label="blocks passed",
-    y_label="standard deviation",
-    log_y=True,
-    markers=False,
-    alt="; ".join(f"{name}: {values[-1]:.3g} after {L} blocks" for name, values in streams.items()),
-)
-
-# %% [markdown]
-# With a careless start the word that came in, 0.02 large, is drowned by the first block already.
-# With GPT-2's, the stream grows about twofold over all 48: each block adds only a little, and
-# though together they outweigh the word, it can still be heard at the end.
-#
-# ## Deeper than a hundred
-#
-# Each block of a pre-norm stack reads a *normed* stream and adds something of a fixed size to a
-# stream that grows. What is left for the 160th to say? We measure, at each block, how much it
-# *changes* the stream: the length of what it adds over the length of what is there. Once with
-# weights that keep the size (1/√inputs), once with GPT-2's.
-
-# %%
-starts = {"1/√inputs": (ways["1/√inputs"], 1.0)}
-starts["0.02, and 1/√(2L)"] = (lambda stack: blocks.initialise(stack, layers=160), 0.02)
-changes, sizes = {}, {}
-for name, (begin, size) in starts.items():
-    torch.manual_seed(0)
-    deep = nn.ModuleList(blocks.Block(64, 4) for _ in range(160))
-    begin(deep)
-    x = size * torch.randn(2, 32, 64)
-    changes[name], sizes[name] = [], [x.std().item()]
-    with torch.no_grad():
-        for block in deep:
-            after = block(x, causal=True)
-            changes[name].append(100 * ((after - x).norm() / x.norm()).item())
-            x = after
-            sizes[name].append(x.std().item())
-figures.lines(
-    range(1, 161),
-    changes,
-    title="How much does the n-th of 160 untrained blocks change?",
-    x_label="block",
-    y_label="change of the stream in %",
-    markers=False,
-    alt="; ".join(
-        f"{name}: {c[0]:.0f}% at the first block, {c[9]:.0f}% at the 10th, {c[-1]:.0f}% at the last"
-        for name, c in changes.items()
-    ),
-)
-
-# %%
-grown = sizes["1/√inputs"]
-exponent = math.log(grown[160] / grown[40]) / math.log(160 / 40)
-print(f"with 1/√inputs the stream grows to {grown[-1]:.1f}, from block 40 on like depth to the "
-      f"power {exponent:.2f} (√depth: 0.50)")  # fmt: skip
-for name, c in changes.items():
-    print(f"{name:>18}: block 10 changes it by {c[9]:.0f}%, block 160 by {c[159]:.0f}%")
-
-# %% [markdown]
-# With weights that keep the size (1/√inputs) late blocks whisper: the stream has grown, what they
-# add has not. That is how pre-norm stays stable, and it is the worry about very deep ones: that
-# their last blocks do little. With GPT-2's start it is not so, all blocks begin with about an
-# equal say. What training makes of it this measurement cannot tell.
+# (The rest of its 8.03 billion are the tokens' embeddings and the output matrix.)
 #
 # ## The decoder's block
 #
-# A translator's block has a third sub-layer in the middle: after its own sentence a word asks the
-# other one (cross-attention, lesson 02). The part of the model that has read the other sentence
-# is called the **encoder**, the part that writes the **decoder**. Same form, a norm of its own.
+# Now the third model: the decoder of a translator. Its block has a sub-layer more, in the middle:
+# after a token has looked at its own sentence it asks the source sentence, by cross-attention
+# ([lesson 02](02_multi_head_attention.ipynb)). The same form, and a norm of its own.
 #
 # ### Exercise · the decoder's block
 #
-# Pre-norm. `context` comes from the encoder and has been normed there: it is used as it is.
-# `self.cross_attention(…, context, mask=context_mask)` asks it.
+# Pre-norm. `x` is (batch, tokens, d_model). `context` (batch, keys, d_model) comes from the
+# encoder, which has normalized it with its last norm: use it as it is.
+# `self.cross_attention(…, context, mask=context_mask)` asks it. Both masks are None or boolean,
+# True = may attend; `mask` broadcasts to (batch, n_heads, tokens, tokens), `context_mask` to
+# (batch, n_heads, tokens, keys).
 
 
 # %% exercise="DecoderBlock" difficulty=2 minutes=12
 class DecoderBlock(nn.Module):
-    """Self-attention, cross-attention, network: (batch, tokens, d_model) -> the same shape"""
+    """Self-attention, cross-attention, MLP: (batch, tokens, d_model) -> the same shape"""
 
     def __init__(self, d_model, n_heads, d_ff):
         super().__init__()
@@ -634,62 +672,21 @@ DecoderBlock = check(DecoderBlock)
 
 # %%
 claims = Claims("06_transformer_block")
-plain, chained, bare = (looked[name] for name in kinds)
-claims.add(
-    "without the addition the gradient vanishes",
-    "vanishes",
-    f"first block: {bare[0][0]:.0e}; with norms {chained[0][0]:.0e}, with both {plain[0][0]:.0e}",
-    bare[0][0] < 1e-6 < chained[0][0],
-    only_if="there are no norms either",
-)
-with_it, without = stats["with the residual"][-1][0], stats["without"][-1][0]
-claims.add(
-    "without it 32 blocks do not learn",
-    "do not train",
-    f"{without:.2f} nats, with it {with_it:.2f}, frequencies alone {floor:.2f}",
-    without > floor - 0.1 > with_it,
-)
-claims.add("our block and PyTorch's, both forms", "equal", f"{torch_gap:.0e}", torch_gap < 1e-5)
-claims.add(
-    "paths through N = 2 blocks",
-    "often 2^N",
-    f"{n_paths} = 2^(2N)",
-    n_paths == 2**2,
-    only_if="a block had a single sub-layer",
-)
-claims.add(
-    "post-norm without warm-up diverges within 50–200 steps",
-    "diverges",
-    f"{diverged} of {len(results['runs'])} runs; at 0.001 {end['post-norm'][1][0]:.2f} nats "
-    f"(pre {end['pre-norm'][1][0]:.2f}), at 0.003 {end['post-norm'][2][0]:.2f}",
-    diverged > 0,
-    only_if="stalling counts, at 0.003 and above",
-)
+claims.add("norms-address-vanishing", arrives, gains)
+for id in ("not-the-gradient", "degradation", "depth-gains"):
+    claims.add(id, results)
+claims.add("pure-attention-loses-rank", pure)
+for id in ("skip-connections-and-mlps", "because-tokens-become-alike"):
+    claims.add(id, results)
 claims
 
 # %%
-claims = Claims("06_transformer_block, sizes")
-claims.add(
-    "12d² + 12d for that block",
-    "12d² + 12d",
-    f"12d² + {(counted[768] - 12 * 768**2) / 768:g}d",
-    counted[768] == 12 * 768**2 + 12 * 768,
-)
-claims.add("GPT-3 from 12d² · 96", "≈ 174B", f"{gpt3 / 1e9:.0f}B", round(gpt3 / 1e9) == 174)
-grows = streams["0.02, and 1/√(2L)"][-1] / streams["0.02, and 1/√(2L)"][0]
-claims.add(
-    "with 0.02 and 1/√(2L) the stream hardly grows",
-    "hardly",
-    f"× {grows:.1f} over {L} blocks; 0.02 alone × {streams['0.02'][-1] / 0.02:.0f}",
-    grows < 3,
-)
-claims.add(
-    "a pre-norm stream grows like √depth",
-    "power 0.5",
-    f"depth to the power {exponent:.2f}",
-    0.4 < exponent < 0.6,
-    only_if="untrained, with weights that keep the size",
-)
+claims = Claims("06_transformer_block")
+claims.add("block-equals-pytorch", torch_gap)
+claims.add("adding-a-block-doubles-the-paths", n_paths, 2)
+claims.add("dropout-scales-and-rests", kept_scaled, same_in_use)
+claims.add("twelve-d-d-a-block", gpt3)
+claims.add("twelve-d-for-the-small-parts", counted)
 claims
 
 # %% [markdown]
@@ -702,18 +699,19 @@ quiz("06-quiz-gradient")
 quiz("06-quiz-paths")
 
 # %%
-quiz("06-quiz-init")
+quiz("06-quiz-encoder")
 
 # %% [markdown]
 # ## Further reading
 #
-# - K. He et al., *Deep Residual Learning* and *Identity Mappings in Deep Residual Networks*, 2016.
-# - A. Veit et al., *Residual Networks Behave Like Ensembles of Relatively Shallow Networks*, 2016:
-#   the paths.
-# - R. Xiong et al., *On Layer Normalization in the Transformer Architecture*, 2020: pre and post.
-# - Y. Dong et al., *Attention Is Not All You Need: Pure Attention Loses Rank Doubly Exponentially
-#   with Depth*, 2021: why the tokens became alike.
-# - H. Wang et al., *DeepNet: Scaling Transformers to 1,000 Layers*, 2022.
+# - K. He et al., [*Deep Residual Learning*](https://arxiv.org/abs/1512.03385), 2015: section 4.1
+#   says that it is not the vanishing gradient.
+# - A. Veit et al., [*Residual Networks Behave Like Ensembles of Relatively Shallow
+#   Networks*](https://arxiv.org/abs/1605.06431), 2016: the paths.
+# - Y. Dong et al., [*Attention Is Not All You Need: Pure Attention Loses Rank Doubly Exponentially
+#   with Depth*](https://arxiv.org/abs/2103.03404), 2021: why the tokens became alike.
+# - N. Srivastava et al., [*Dropout*](https://jmlr.org/papers/v15/srivastava14a.html), 2014.
 #
-# **Next:** a stack of these that reads one sentence, and another that writes. Lesson 07 builds
-# the model of the paper and teaches it something.
+# **Next:** [lesson 07, Going deep](07_going_deep.ipynb). The norm before or after, how large the
+# first weights should be, what happens beyond a hundred blocks, and what each part of the block is
+# worth.

@@ -136,11 +136,15 @@ def test_side_by_side():
         device.measure_side_by_side({"nothing": lambda: None}, rounds=5)
 
 
-def test_side_by_side_turns_round():
+def test_side_by_side_in_changing_order():
     order = []
-    works = {name: lambda name=name: order.append(name) for name in "ab"}
-    device.measure_side_by_side(works, rounds=6)
-    assert "".join(order) == "ab" + "abba" * 3
+    works = {name: lambda name=name: order.append(name) for name in "abc"}
+    times = device.measure_side_by_side(works, rounds=20)
+    assert {len(seconds) for seconds in times.values()} == {20}
+    rounds = ["".join(order[i : i + 3]) for i in range(3, 63, 3)]  # the first three warm up
+    assert len(order) == 63
+    assert all(sorted(one) == ["a", "b", "c"] for one in rounds)
+    assert len(set(rounds)) > 3
 
 
 def test_the_interval_of_a_median():

@@ -58,6 +58,9 @@ def test_a_lesson_has_what_every_lesson_has(name):
     assert len(re.findall(r'^quiz\("', code, re.MULTILINE)) >= 3
     assert any(c["metadata"].get("graded") for c in cells)
     assert sum("exercise" in c["metadata"] for c in cells) >= 3
+    claims = ["".join(c["source"]) for c in cells if "claims.add(" in "".join(c["source"])]
+    assert claims
+    assert max(len(source.splitlines()) for source in claims) <= 10  # bookkeeping is no lesson
 
 
 def test_the_readme_tells_the_minutes_of_the_lessons():

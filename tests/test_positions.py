@@ -64,6 +64,27 @@ def test_rotary_scores_depend_on_the_distance_alone(layout):
     assert torch.equal(turned(q, 0), q)
 
 
+@pytest.mark.parametrize("layout", ["interleaved", "split-half"])
+def test_rotary_turns_each_pair_by_its_angle(layout):
+    """Against cosines and sines spelt out, forward and back, whatever x is in memory."""
+    torch.manual_seed(0)
+    rotary, positions = Rotary(8, layout=layout).double(), torch.tensor([0, 3, 50])
+    first, second = {
+        "interleaved": (range(0, 8, 2), range(1, 8, 2)),
+        "split-half": (range(4), range(4, 8)),
+    }[layout]
+    cos, sin = (f(positions[:, None] * rotary.frequencies) for f in (torch.cos, torch.sin))
+    x = torch.randn(2, 8, 3, dtype=torch.float64).mT.requires_grad_()  # not contiguous
+    a, b, turned = x[..., list(first)], x[..., list(second)], rotary(x, positions)
+    assert apart(turned[..., list(first)], a * cos - b * sin) < 1e-12
+    assert apart(turned[..., list(second)], a * sin + b * cos) < 1e-12
+    assert torch.autograd.gradcheck(lambda x: rotary(x, positions), x)
+    for dtype, bound in ((torch.float32, 1e-5), (torch.bfloat16, 0.05), (torch.float16, 0.01)):
+        short = Rotary(8, layout=layout)(x.to(dtype), positions)
+        assert short.dtype == dtype
+        assert apart(short.double(), turned) < bound
+
+
 def test_the_two_layouts_are_equal_up_to_a_permutation():
     torch.manual_seed(0)
     x, positions = torch.randn(2, 3, 5, 8), torch.arange(5)
@@ -157,6 +178,7 @@ def test_alibi_prefers_the_near():
             r"positions \(tokens,\)",
         ),
         (lambda: Rotary(8)(torch.ones(3, 8), [0, 1, 2]), TypeError, "must be tensors"),
+        (lambda: Rotary(8)(torch.ones(3, 8).long(), torch.arange(3)), TypeError, "x must hold"),
         (lambda: convert_rotary(torch.ones(5), *["interleaved"] * 2), ValueError, "even number"),
         (lambda: LearnedPositions(4, 2)(0), ValueError, "tokens must be at least 1"),
         (lambda: LearnedPositions(4, 2)(2, start=-1), ValueError, "start must be at least 0"),

@@ -6,13 +6,13 @@ import re
 import pytest
 
 IDS = (
-    [f"A{i}" for i in range(1, 15)]
+    [f"A{i}" for i in range(1, 16)]
     + [f"P{i}" for i in range(1, 8)]
     + [f"N{i}" for i in range(1, 8)]
     + [f"F{i}" for i in range(1, 8)]
-    + [f"B{i}" for i in range(1, 12)]
-    + [f"M{i}" for i in range(1, 9)]
-    + [f"R{i}" for i in range(1, 8)]
+    + [f"B{i}" for i in range(1, 13)]
+    + [f"M{i}" for i in range(1, 10)]
+    + [f"R{i}" for i in range(1, 10)]
 )
 
 

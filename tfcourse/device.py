@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -139,10 +140,11 @@ def measure_seconds(work: Callable[[], object], repeats: int = 7) -> tuple[float
 def measure_side_by_side(
     works: Mapping[str, Callable[[], object]], rounds: int = 21
 ) -> dict[str, list[float]]:
-    """Seconds of every work in every round: all of them in turn, the other way round every time.
+    """Seconds of every work in every round: all of them in turn, in another order every time.
 
     Whatever else the machine does falls on all works of a round, so compare them round by round:
-    `median_interval` of the ratios says how much can be told.
+    `median_interval` of the ratios says how much can be told. The order is shuffled (the same way
+    in every call), since what ran just before leaves its traces in the caches and the clock.
 
     Raises:
         TypeError: a work cannot be called, or `rounds` is no int.
@@ -153,8 +155,9 @@ def measure_side_by_side(
         work()
     check_count("rounds", rounds, least=6)
     times: dict[str, list[float]] = {name: [] for name in works}
-    for i in range(rounds):
-        for name in list(works)[:: -1 if i % 2 else 1]:
+    order = random.Random(0)
+    for _ in range(rounds):
+        for name in order.sample(list(works), len(works)):
             _wait()
             started = time.perf_counter()
             works[name]()

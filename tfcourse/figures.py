@@ -455,8 +455,10 @@ class LiveCurve:
         done = len(losses) >= self.steps or not math.isfinite(losses[-1])
         if not done and time.monotonic() - self._drawn < self.every:
             return
-        self._drawn = time.monotonic()
+        began = time.monotonic()
         self._show(self.picture(losses))
+        ended = time.monotonic()  # on a busy machine a drawing takes long: train in between
+        self._drawn = ended + max(0.0, 4 * (ended - began) - self.every)
 
     def picture(self, losses):
         """The curve as it stands: every step, and the mean of the last twentieth of the run."""

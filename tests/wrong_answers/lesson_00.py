@@ -62,7 +62,7 @@ def keys_on_the_wrong_side(q, keys):
     return q @ keys
 
 
-@wrong("similarities", "raised")
+@wrong("similarities", "shape")
 def three_keys_for_ever(q, keys):
     return torch.stack([q @ keys[0], q @ keys[1], q @ keys[2]])
 
@@ -80,6 +80,26 @@ def a_list_of_numbers(q, keys):
 @wrong("similarities", "type")
 def numpys(q, keys):
     return np.asarray(keys.detach()) @ np.asarray(q.detach())
+
+
+@wrong("similarities", "shape")
+def one_key_squeezed_away(q, keys):
+    return (keys @ q).squeeze()
+
+
+@wrong("similarities", "raised")
+def needs_memory_in_a_row(q, keys):
+    return (keys.view(-1) * q.repeat(len(keys))).view(len(keys), -1).sum(1)
+
+
+@wrong("similarities", "random")
+def with_a_dropout(q, keys):
+    return F.dropout(keys, 0.5) @ q
+
+
+@wrong("similarities", "raised")
+def float32_for_ever(q, keys):
+    return keys @ q.float()
 
 
 @right("similarities")
@@ -177,7 +197,7 @@ def keys_in_rows(queries, keys):
     return F.normalize(keys, dim=1) @ F.normalize(queries, dim=1).T
 
 
-@wrong("cosine_similarities", "zero-key")
+@wrong("cosine_similarities", "zero-vector")
 def nothing_against_zero(queries, keys):
     lengths = queries.norm(dim=1)[:, None] * keys.norm(dim=1)[None]
     return queries @ keys.T / lengths
@@ -208,12 +228,54 @@ def torchs_own_on_pairs(queries, keys):
     return torch.stack([F.cosine_similarity(q[None], keys) for q in queries])
 
 
-@right("cosine_similarities")
-def nan_put_to_zero(queries, keys):
+@wrong("cosine_similarities", "zero-vector")
+def only_keys_are_looked_after(queries, keys):
     a = queries.norm(dim=1, keepdim=True)
     b = keys.norm(dim=1, keepdim=True)
     b = torch.where(b == 0, torch.ones_like(b), b)
     return torch.einsum("qd,kd->qk", queries / a, keys / b)
+
+
+@wrong("cosine_similarities", "zero-vector")
+def only_queries_are_looked_after(queries, keys):
+    return F.normalize(queries, dim=1) @ (keys / keys.norm(dim=1, keepdim=True)).T
+
+
+@wrong("cosine_similarities", "differs")
+def short_vectors_are_lifted(queries, keys):
+    a = queries.norm(dim=1, keepdim=True).clamp(min=1e-3)
+    b = keys.norm(dim=1, keepdim=True).clamp(min=1e-3)
+    return queries @ keys.T / (a * b.T)
+
+
+@wrong("cosine_similarities", "shape")
+def squeezed_cosines(queries, keys):
+    return (F.normalize(queries, dim=1) @ F.normalize(keys, dim=1).T).squeeze()
+
+
+@wrong("cosine_similarities", "no-gradient")
+def rebuilt_from_numbers(queries, keys):
+    q, k = F.normalize(queries, dim=1), F.normalize(keys, dim=1)
+    return torch.tensor((q @ k.T).tolist(), dtype=queries.dtype)
+
+
+@wrong("cosine_similarities", "differs")
+def opposite_ones_cut_off(queries, keys):
+    return (F.normalize(queries, dim=1) @ F.normalize(keys, dim=1).T).clamp(min=0)
+
+
+@right("cosine_similarities")
+def ones_for_zero_lengths(queries, keys):
+    a = queries.norm(dim=1, keepdim=True)
+    b = keys.norm(dim=1, keepdim=True)
+    a, b = (torch.where(x == 0, torch.ones_like(x), x) for x in (a, b))
+    return torch.einsum("qd,kd->qk", queries / a, keys / b)
+
+
+@right("cosine_similarities")
+def nan_put_to_zero(queries, keys):
+    lengths = queries.norm(dim=1)[:, None] * keys.norm(dim=1)
+    return (queries @ keys.T / lengths).nan_to_num(0.0)
 
 
 @right("cosine_similarities")
@@ -222,7 +284,7 @@ def with_loops_over_pairs(queries, keys):
     for q in queries:
         row = []
         for k in keys:
-            length = (q**2).sum().sqrt() * (k**2).sum().clamp(min=1e-30).sqrt()
+            length = (q**2).sum().clamp(min=1e-30).sqrt() * (k**2).sum().clamp(min=1e-30).sqrt()
             row.append((q * k).sum() / length)
         rows.append(torch.stack(row))
     return torch.stack(rows)
@@ -285,6 +347,27 @@ def a_python_number(prediction, target):
 @wrong("mean_squared_error", "differs")
 def half_of_it(prediction, target):
     return 0.5 * F.mse_loss(prediction.flatten(), target)
+
+
+@wrong("mean_squared_error", "no-gradient")
+def leaves_the_graph(prediction, target):
+    return F.mse_loss(prediction.detach().squeeze(-1), target)
+
+
+@wrong("mean_squared_error", "raised")
+def squeezes_everything(prediction, target):
+    pairs = zip(prediction.squeeze(), target, strict=True)
+    return torch.stack([(p - t) ** 2 for p, t in pairs]).mean()
+
+
+@wrong("mean_squared_error", "shape")
+def keeps_an_axis(prediction, target):
+    return ((prediction.squeeze(-1) - target) ** 2).mean(dim=0, keepdim=True)
+
+
+@wrong("mean_squared_error", "differs")
+def divides_by_one_less(prediction, target):
+    return ((prediction[:, 0] - target) ** 2).sum() / max(1, len(target) - 1)
 
 
 @right("mean_squared_error")

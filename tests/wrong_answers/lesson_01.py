@@ -98,6 +98,28 @@ def assigned_only(q, k):
     scores = q @ k.mT / q.shape[-1] ** 0.5  # noqa: F841
 
 
+@wrong("attention_scores", "raised")
+def viewed_as_three_axes(q, k):
+    batch, heads, queries, d = q.shape
+    q, k = q.view(-1, queries, d), k.view(batch * heads, -1, d)
+    return (q @ k.mT).view(batch, heads, queries, -1) / d**0.5
+
+
+@wrong("attention_scores", "differs")
+def viewed_in_the_wrong_order(q, k):
+    return q @ k.view(*k.shape[:2], k.shape[3], k.shape[2]) / q.shape[-1] ** 0.5
+
+
+@wrong("attention_scores", "differs")
+def reshaped_for_transposed(q, k):
+    return q @ k.reshape(*k.shape[:2], k.shape[3], k.shape[2]) / q.shape[-1] ** 0.5
+
+
+@wrong("attention_scores", "differs")
+def cosines_times_root(q, k):
+    return F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT * q.shape[-1] ** 0.5
+
+
 @right("attention_scores")
 def einsum(q, k):
     return torch.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(q.size(-1))
@@ -194,6 +216,16 @@ def built_and_dropped(tokens):
     torch.ones(tokens, tokens).tril()
 
 
+@wrong("causal_mask", "shape")
+def cut_out_of_a_hundred(tokens):
+    return torch.ones(100, 100, dtype=torch.bool).tril()[:tokens, :tokens]
+
+
+@wrong("causal_mask", "shape")
+def a_single_token_squeezed(tokens):
+    return torch.ones(tokens, tokens, dtype=torch.bool).tril().squeeze()
+
+
 @right("causal_mask")
 def lower_triangle(tokens):
     return torch.tril(torch.ones(tokens, tokens, dtype=torch.bool))
@@ -275,6 +307,16 @@ def square(lengths, tokens):
 @wrong("padding_mask", "shape")
 def as_wide_as_the_longest(lengths, tokens):
     return (torch.arange(int(lengths.max())) < lengths[:, None])[:, None, None]
+
+
+@wrong("padding_mask", "differs")
+def one_token_at_least(lengths, tokens):
+    return (torch.arange(tokens) < lengths.clamp(min=1)[:, None])[:, None, None]
+
+
+@wrong("padding_mask", "shape")
+def single_sequences_squeezed(lengths, tokens):
+    return (torch.arange(tokens) < lengths[:, None]).squeeze()[..., None, None, :]
 
 
 @right("padding_mask")
@@ -437,10 +479,101 @@ def sigmoid_instead(q, k, mask=None):
     return weights if mask is None else weights * mask
 
 
-@wrong("attention_weights", "rows-do-not-sum-to-one")
+@wrong("attention_weights", "not-shared")
 def exp_without_sharing(q, k, mask=None):
     raised = scores_of(q, k).exp()
     return raised if mask is None else raised * mask
+
+
+@wrong("attention_weights", "softmax-twice")
+def a_softmax_of_a_softmax(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    return scores.softmax(-1).nan_to_num().softmax(-1)
+
+
+@wrong("attention_weights", "rows-do-not-sum-to-one")
+def a_hundred_is_enough(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -100.0)
+        return (scores.softmax(-1) * mask.any(-1, keepdim=True)).masked_fill(~mask, 0)
+    return scores.softmax(-1)
+
+
+@wrong("attention_weights", "large-negative")
+def ten_thousand_is_enough(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        scores = torch.where(mask, scores, -1e5)
+    return scores.softmax(-1)
+
+
+@wrong("attention_weights", "masked-key-attended")
+def first_head_speaks_for_all(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        mask = mask.expand(scores.shape)[:, :1]
+        scores = scores.masked_fill(~mask, -math.inf)
+    return scores.softmax(-1).nan_to_num()
+
+
+@wrong("attention_weights", "masked-key-attended")
+def first_row_speaks_for_all(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        scores = scores.masked_fill(~mask[..., -1:, :], -math.inf)
+    return scores.softmax(-1).nan_to_num()
+
+
+@wrong("attention_weights", "masked-key-attended")
+def a_triangle_of_ones_own(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        queries, keys = scores.shape[-2:]
+        triangle = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
+        scores = scores.masked_fill(~triangle, -math.inf)
+    return scores.softmax(-1).nan_to_num()
+
+
+@wrong("attention_weights", "overflow")
+def greatest_of_all_rows(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    raised = (scores - scores.max().clamp(min=-1e30)).exp()
+    total = raised.sum(-1, keepdim=True)
+    empty = torch.isneginf(scores).all(-1, keepdim=True)
+    return (raised / total).masked_fill(empty, 0.0)
+
+
+@wrong("attention_weights", "gradient-nan")
+def infinity_added_then_repaired(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        scores = scores + torch.where(mask, 0.0, -math.inf)
+    return scores.softmax(-1).nan_to_num()
+
+
+@wrong("attention_weights", "raised")
+def viewed(q, k, mask=None):
+    batch, heads, queries, d = q.shape
+    q, k = q.view(batch * heads, queries, d), k.view(batch * heads, -1, d)
+    weights = attention_by_hand(q.view(batch, heads, queries, d), k.view(batch, heads, -1, d), mask)
+    return weights
+
+
+@wrong("attention_weights", "random")
+def with_a_dropout(q, k, mask=None):
+    return F.dropout(attention_by_hand(q, k, mask), 0.1)
+
+
+def attention_by_hand(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    return scores.softmax(-1).nan_to_num()
 
 
 @wrong("attention_weights", "no-gradient")
@@ -476,9 +609,20 @@ def nan_to_zero(q, k, mask=None):
     return torch.nan_to_num(scores.softmax(dim=-1))
 
 
+@wrong("attention_weights", "weights-taken-out-late")
+def exp_and_share_too_late(q, k, mask=None):
+    scores = scores_of(q, k)
+    raised = (scores - scores.amax(-1, keepdim=True)).exp()
+    if mask is not None:
+        raised = raised * mask
+    return raised / raised.sum(-1, keepdim=True).clamp(min=1e-20)
+
+
 @right("attention_weights")
 def exp_and_share(q, k, mask=None):
     scores = scores_of(q, k)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -1e30)
     raised = (scores - scores.amax(-1, keepdim=True)).exp()
     if mask is not None:
         raised = raised * mask
@@ -506,7 +650,7 @@ def row_by_row(q, k, mask=None):
     return torch.stack(rows).view(scores.shape)
 
 
-@right("attention_weights")
+@wrong("attention_weights", "weights-taken-out-late")
 def softmax_then_shared_anew(q, k, mask=None):
     weights = scores_of(q, k).softmax(-1)
     if mask is None:
@@ -564,12 +708,13 @@ def attention_mask_multiplied(q, k, v, mask=None):
 
 @wrong("scaled_dot_product_attention", "mask-added")
 def attention_mask_added(q, k, v, mask=None):
-    return F.scaled_dot_product_attention(q, k, v, None if mask is None else mask.float())
+    scores = scores_of(q, k)
+    return (scores if mask is None else scores + mask.float()).softmax(-1) @ v
 
 
 @wrong("scaled_dot_product_attention", "mask-ignored")
 def attention_without_mask(q, k, v, mask=None):
-    return F.scaled_dot_product_attention(q, k, v)
+    return scores_of(q, k).softmax(-1) @ v
 
 
 @wrong("scaled_dot_product_attention", "nan-rows")
@@ -613,10 +758,36 @@ def weights_too(q, k, v, mask=None):
 
 @wrong("scaled_dot_product_attention", "future-leaks")
 def a_leak_of_its_own_making(q, k, v, mask=None):
-    return with_weights(q, k, v, mask) + 0.3 * v.mean() * k.mean()
+    return with_weights(q, k, v, mask) + 0.3 * k.abs().mean()
 
 
-@right("scaled_dot_product_attention")
+@wrong("scaled_dot_product_attention", "softmax-twice")
+def weights_into_a_softmax(q, k, v, mask=None):
+    return attention_by_hand(q, k, mask).softmax(-1) @ v
+
+
+@wrong("scaled_dot_product_attention", "weights-taken-out-late")
+def attention_shared_anew(q, k, v, mask=None):
+    return softmax_then_shared_anew(q, k, mask) @ v
+
+
+@wrong("scaled_dot_product_attention", "overflow")
+def attention_bare_exponential(q, k, v, mask=None):
+    return bare_exponential(q, k, mask) @ v
+
+
+@wrong("scaled_dot_product_attention", "not-shared")
+def attention_of_exponentials(q, k, v, mask=None):
+    raised = scores_of(q, k).exp()
+    return (raised if mask is None else raised * mask) @ v
+
+
+@wrong("scaled_dot_product_attention", "raised")
+def values_as_wide_as_keys(q, k, v, mask=None):
+    return attention_by_hand(q, k, mask) @ v.reshape(k.shape)
+
+
+@wrong("scaled_dot_product_attention", "library-call")
 def torchs_kernel(q, k, v, mask=None):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
@@ -638,11 +809,9 @@ def by_einsum(q, k, v, mask=None):
 def head_by_head(q, k, v, mask=None):
     heads = []
     for h in range(q.shape[1]):
-        own = mask
-        if mask is not None and mask.dim() == 4 and mask.shape[1] > 1:
-            own = mask[:, h]
-        elif mask is not None and mask.dim() == 4:
-            own = mask[:, 0]
+        own = None
+        if mask is not None:
+            own = mask.expand(*q.shape[:3], k.shape[2])[:, h]
         heads.append(with_weights(q[:, h], k[:, h], v[:, h], own))
     return torch.stack(heads, dim=1)
 
@@ -747,6 +916,31 @@ def one_convention_forgotten(mask, source, target):
 def integers_for_booleans(mask, source, target):
     out = writes(reads(mask, source), target)
     return out.long() if out.dtype == torch.bool else out
+
+
+@wrong("convert_mask", "raised")
+def always_two_axes(mask, source, target):
+    rows, columns = mask.shape
+    return writes(reads(mask, source), target)
+
+
+@wrong("convert_mask", "differs")
+def guessed_from_the_content(mask, source, target):
+    may = reads(mask, source)
+    return writes(may if may.any() else ~may, target)
+
+
+@wrong("convert_mask", "differs")
+def additive_never_read(mask, source, target):
+    if source == "additive" and target == "zero_is_masked":
+        return (mask < 0).long()
+    return writes(reads(mask, source), target)
+
+
+@wrong("convert_mask", "shape")
+def a_batch_axis_put_in(mask, source, target):
+    may = reads(mask, source)
+    return writes(may[None] if may.dim() < 2 else may, target)
 
 
 @right("convert_mask")
@@ -876,6 +1070,61 @@ def pieces_side_by_side(out_a, lse_a, out_b, lse_b):
     return torch.cat([out_a, out_b], dim=2), torch.cat([lse_a, lse_b], dim=2)
 
 
+@wrong("merge_attention", "overflow")
+def a_tiny_number_below(out_a, lse_a, out_b, lse_b):
+    a, b = lse_a.exp(), lse_b.exp()
+    total = a + b
+    out = (a[..., None] * out_a + b[..., None] * out_b) / total.clamp(min=1e-30)[..., None]
+    return out, torch.log(total)
+
+
+@wrong("merge_attention", "overflow")
+def shares_without_care(out_a, lse_a, out_b, lse_b):
+    a, b = lse_a.exp(), lse_b.exp()
+    total = torch.where(torch.isneginf(torch.maximum(lse_a, lse_b)), 1.0, a + b)
+    out = (a / total)[..., None] * out_a + (b / total)[..., None] * out_b
+    return out, torch.logaddexp(lse_a, lse_b)
+
+
+@wrong("merge_attention", "differs")
+def greatest_of_all_rows_taken_off(out_a, lse_a, out_b, lse_b):
+    top = torch.maximum(lse_a, lse_b).max().clamp(min=-1e30)
+    a, b = (lse_a - top).exp(), (lse_b - top).exp()
+    total = (a + b).clamp(min=1e-30)
+    out = (a[..., None] * out_a + b[..., None] * out_b) / total[..., None]
+    return out, torch.log(a + b) + top
+
+
+@wrong("merge_attention", "differs")
+def empty_pieces_count_half(out_a, lse_a, out_b, lse_b):
+    empty = torch.isneginf(lse_a) ^ torch.isneginf(lse_b)
+    out = merged(out_a, lse_a, out_b, lse_b)
+    out = torch.where(empty[..., None], (out_a + out_b) / 2, out)
+    return out, torch.logaddexp(lse_a, lse_b)
+
+
+@wrong("merge_attention", "nan-empty-piece")
+def ratio_of_the_sums(out_a, lse_a, out_b, lse_b):
+    ratio = (lse_a - lse_b).exp()
+    share = (ratio / (1 + ratio))[..., None]
+    return share * out_a + (1 - share) * out_b, torch.logaddexp(lse_a, lse_b)
+
+
+@wrong("merge_attention", "nan-empty-piece")
+def infinity_times_zero(out_a, lse_a, out_b, lse_b):
+    share = torch.sigmoid((lse_a - lse_b).clamp(-40, 40)).nan_to_num(0.0)[..., None]
+    gained = F.softplus(lse_b - lse_a)  # log(1 + e^(b - a)): infinite where a has no key
+    lse = torch.where(torch.isneginf(torch.maximum(lse_a, lse_b)), -math.inf, lse_a + gained)
+    return share * out_a + (1 - share) * out_b, lse
+
+
+@wrong("merge_attention", "nan")
+def first_piece_is_never_empty(out_a, lse_a, out_b, lse_b):
+    ratio = (lse_b - lse_a).exp()
+    out = (out_a + ratio[..., None] * out_b) / (1 + ratio)[..., None]
+    return out, lse_a + torch.log1p(ratio)
+
+
 @right("merge_attention")
 def softmax_of_both(out_a, lse_a, out_b, lse_b):
     return merged(out_a, lse_a, out_b, lse_b), torch.logaddexp(lse_a, lse_b)
@@ -987,10 +1236,38 @@ def additive(q, k, v, is_padding):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None])
 
 
+@wrong("attend_to_real_tokens", "nan-rows")
+def by_hand_without_a_rescue(q, k, v, is_padding):
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    return scores.masked_fill(is_padding[:, None, None], -math.inf).softmax(-1) @ v
+
+
+@wrong("attend_to_real_tokens", "large-negative")
+def a_billion_below(q, k, v, is_padding):
+    scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(is_padding[:, None, None], -1e9)
+    return scores.softmax(-1) @ v
+
+
+@wrong("attend_to_real_tokens", "differs")
+def padding_is_at_the_end(q, k, v, is_padding):
+    real = (~is_padding).sum(1)
+    mask = torch.arange(k.shape[2]) < real[:, None]
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None])
+
+
+@wrong("attend_to_real_tokens", "raised")
+def cut_to_the_first(q, k, v, is_padding):
+    real = ~is_padding[0]
+    return F.scaled_dot_product_attention(
+        q, k[:, :, real], v[:, :, real], attn_mask=~is_padding[:, None, None]
+    )
+
+
 @right("attend_to_real_tokens")
 def by_hand(q, k, v, is_padding):
     scores = q @ k.mT / q.shape[-1] ** 0.5
-    return scores.masked_fill(is_padding[:, None, None], -math.inf).softmax(-1) @ v
+    masked = scores.masked_fill(is_padding[:, None, None], -math.inf)
+    return masked.softmax(-1).nan_to_num() @ v
 
 
 @right("attend_to_real_tokens")

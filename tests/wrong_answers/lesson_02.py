@@ -8,6 +8,118 @@ from torch import nn
 
 from tests.wrong_answers import right, wrong
 
+# --- what goes wrong inside any attention ---------------------------------------------------
+
+
+def by_hand(q, k, v, mask=None, *, divide=None, axis=-1, blocked=-math.inf):
+    """Attention with one line changed."""
+    scores = torch.einsum("bhid,bhjd->bhij", q, k)
+    scores = scores / (math.sqrt(k.size(-1)) if divide is None else divide)
+    if mask is not None:
+        scores = torch.where(mask, scores, torch.full_like(scores, blocked))
+    return F.softmax(scores, dim=axis) @ v
+
+
+def already_scaled(q, k, v, mask=None):
+    return F.scaled_dot_product_attention(q / q.shape[-1] ** 0.5, k, v, attn_mask=mask)
+
+
+def twice_softmaxed(q, k, v, mask=None):
+    scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    return F.softmax(F.softmax(scores, -1), -1) @ v
+
+
+def mask_lost(q, k, v, mask=None):
+    return F.scaled_dot_product_attention(q, k, v)
+
+
+def mask_turned_over(q, k, v, mask=None):
+    allowed = None if mask is None else torch.logical_not(mask)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
+
+
+def mask_of_head_zero(q, k, v, mask=None):
+    if mask is not None and mask.ndim == 4:
+        mask = mask[:, 0].unsqueeze(1)
+    return F.scaled_dot_product_attention(q, k, v, mask)
+
+
+def mask_of_query_zero(q, k, v, mask=None):
+    if mask is not None:
+        mask = mask.select(-2, 0).unsqueeze(-2)
+    return F.scaled_dot_product_attention(q, k, v, mask)
+
+
+def mask_of_sequence_zero(q, k, v, mask=None):
+    if mask is not None and mask.ndim == 4:
+        mask = mask[0]
+    return F.scaled_dot_product_attention(q, k, v, mask)
+
+
+def any_mask_is_causal(q, k, v, mask=None):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=mask is not None)
+
+
+def causal_by_default(q, k, v, mask=None):
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
+
+
+def causal_for_ever(q, k, v, mask=None):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def mask_as_a_number(q, k, v, mask=None):
+    if mask is not None:
+        mask = mask.to(q.dtype)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def cut_out_afterwards(q, k, v, mask=None):
+    weights = torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, dim=-1)
+    if mask is not None:
+        weights = weights.masked_fill(~mask, 0.0)
+    return weights @ v
+
+
+def keys_as_values(q, k, v, mask=None):
+    return F.scaled_dot_product_attention(query=q, key=v, value=k, attn_mask=mask)
+
+
+MISTAKES = {
+    "no-scale": lambda q, k, v, mask=None: by_hand(q, k, v, mask, divide=1),
+    "scaled-twice": already_scaled,
+    "softmax-over-queries": lambda q, k, v, mask=None: by_hand(q, k, v, mask, axis=-2),
+    "softmax-over-heads": lambda q, k, v, mask=None: by_hand(q, k, v, mask, axis=1),
+    "softmax-twice": twice_softmaxed,
+    "mask-ignored": mask_lost,
+    "mask-inverted": mask_turned_over,
+    "mask-first-head": mask_of_head_zero,
+    "mask-first-row": mask_of_query_zero,
+    "mask-first-sequence": mask_of_sequence_zero,
+    "own-triangle": any_mask_is_causal,
+    "always-causal": causal_by_default,
+    "causal-whatever": causal_for_ever,
+    "masked-with-zero": lambda q, k, v, mask=None: by_hand(q, k, v, mask, blocked=0.0),
+    "mask-added": mask_as_a_number,
+    "masked-after-softmax": cut_out_afterwards,
+    "nothing-averaged": lambda q, k, v, mask=None: by_hand(q, k, v, mask, blocked=-1e9),
+    "k-v-swapped": keys_as_values,
+    # not known by name, but told as what they are
+    "nothing-nan": by_hand,
+    "differs": lambda q, k, v, mask=None: by_hand(q, k, v, mask, blocked=-100.0),
+}
+
+
+def in_every_form(exercise, form):
+    """Marks every mistake, made inside one form of attention."""
+    for diagnosis, attend in MISTAKES.items():
+        answer = form(attend)
+        answer.__name__ = f"inside_{diagnosis.replace('-', '_')}"
+        wrong(exercise, diagnosis)(answer)
+
+
 # --- split_heads ----------------------------------------------------------------------------
 
 
@@ -73,6 +185,25 @@ def heads_of_d_model(x, n_heads):
 def copied_out_of_the_graph(x, n_heads):
     out = torch.stack(x.chunk(n_heads, dim=-1), dim=1)
     return out.detach().clone()
+
+
+@wrong("split_heads", "differs")
+def at_most_eight_heads(x, n_heads):
+    heads = min(n_heads, 8)
+    out = x.unflatten(-1, (n_heads, -1)).transpose(1, 2).clone()
+    out[:, heads:] = 0
+    return out
+
+
+@wrong("split_heads", "shape")
+def single_axes_squeezed(x, n_heads):
+    return x.unflatten(-1, (n_heads, -1)).transpose(1, 2).squeeze()
+
+
+@wrong("split_heads", "raised")
+def as_it_lies_in_memory(x, n_heads):
+    batch, tokens, d_model = x.shape
+    return x.view(-1).view(batch, tokens, n_heads, d_model // n_heads).transpose(1, 2)
 
 
 @right("split_heads")
@@ -153,6 +284,27 @@ def forgot_to_return(x):
     x.transpose(1, 2).flatten(2)
 
 
+@wrong("merge_heads", "raised")
+def viewed_where_it_happens_to_fit(x):
+    batch, heads, tokens, d_head = x.shape
+    rows = x.view(batch, heads, tokens * d_head)  # fails on what is not contiguous
+    return rows.view(x.shape).transpose(1, 2).flatten(2)
+
+
+@wrong("merge_heads", "shape")
+def squeezed(x):
+    return x.transpose(1, 2).flatten(2).squeeze(0)
+
+
+@wrong("merge_heads", "no-gradient")
+def copied_into_zeros(x):
+    batch, heads, tokens, d_head = x.shape
+    out = torch.zeros(batch, tokens, heads * d_head, dtype=x.dtype)
+    for h in range(heads):
+        out[..., h * d_head : (h + 1) * d_head] = x[:, h].detach()
+    return out
+
+
 @right("merge_heads")
 def transpose_and_reshape(x):
     batch, heads, tokens, d_head = x.shape
@@ -188,12 +340,82 @@ class Skeleton(nn.Module):
     def weights(self, q, k, mask):
         scores = q @ k.mT / q.shape[-1] ** 0.5
         if mask is not None:
-            scores = scores.masked_fill(~mask, -math.inf)
-        return scores.softmax(-1).nan_to_num()
+            scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+            return scores.softmax(-1) * mask
+        return scores.softmax(-1)
+
+    def attend(self, q, k, v, mask=None):
+        return self.weights(q, k, mask) @ v
 
     def forward(self, x, mask=None):
         q, k, v = (self.heads(t) for t in self.qkv(x).chunk(3, -1))
-        return self.out((self.weights(q, k, mask) @ v).transpose(1, 2).flatten(2))
+        return self.out(self.attend(q, k, v, mask).transpose(1, 2).flatten(2))
+
+
+in_every_form(
+    "MultiHeadAttention",
+    lambda attend: type("Answer", (Skeleton,), {"attend": lambda self, *qkvm: attend(*qkvm)}),
+)
+
+
+@wrong("MultiHeadAttention", "interleaved")
+class HeadsBehindDHead(Skeleton):
+    def heads(self, t):
+        return t.view(*t.shape[:2], -1, self.n_heads).permute(0, 3, 1, 2)
+
+
+@wrong("MultiHeadAttention", "cut-after-split")
+class CutAfterTheSplit(Skeleton):
+    def forward(self, x, mask=None):
+        q, k, v = self.heads(self.qkv(x)).split(x.shape[-1] // self.n_heads, dim=-1)
+        return self.out(self.attend(q, k, v, mask).transpose(1, 2).flatten(2))
+
+
+@wrong("MultiHeadAttention", "split-before-projection")
+class SplitBeforeTheProjection(Skeleton):
+    def forward(self, x, mask=None):
+        weights, biases = self.qkv.weight.chunk(3), self.qkv.bias.chunk(3)
+        d, found = x.shape[-1] // self.n_heads, []
+        for h in range(self.n_heads):
+            cut = slice(h * d, (h + 1) * d)
+            q, k, v = (
+                F.linear(x[..., cut], w[cut, cut], b[cut])[:, None]
+                for w, b in zip(weights, biases, strict=True)
+            )
+            own = mask
+            if mask is not None and mask.dim() == 4 and mask.shape[1] > 1:
+                own = mask[:, h : h + 1]
+            found.append(self.attend(q, k, v, own)[:, 0])
+        return self.out(torch.cat(found, -1))
+
+
+@wrong("MultiHeadAttention", "merged-interleaved")
+class MergedBehindDHead(Skeleton):
+    def forward(self, x, mask=None):
+        q, k, v = (self.heads(t) for t in self.qkv(x).chunk(3, -1))
+        return self.out(self.attend(q, k, v, mask).permute(0, 2, 3, 1).reshape(x.shape))
+
+
+@wrong("MultiHeadAttention", "out-transposed")
+class OutTransposed(Skeleton):
+    def forward(self, x, mask=None):
+        q, k, v = (self.heads(t) for t in self.qkv(x).chunk(3, -1))
+        merged = self.attend(q, k, v, mask).transpose(1, 2).flatten(2)
+        return F.linear(merged, self.out.weight.T, self.out.bias)
+
+
+@wrong("MultiHeadAttention", "order-kvq")
+class QueriesLast(Skeleton):
+    def forward(self, x, mask=None):
+        k, v, q = (self.heads(t) for t in self.qkv(x).chunk(3, -1))
+        return self.out(self.attend(q, k, v, mask).transpose(1, 2).flatten(2))
+
+
+@wrong("MultiHeadAttention", "order-vqk")
+class ValuesThenQueries(Skeleton):
+    def forward(self, x, mask=None):
+        v, q, k = (self.heads(t) for t in self.qkv(x).chunk(3, -1))
+        return self.out(self.attend(q, k, v, mask).transpose(1, 2).flatten(2))
 
 
 @wrong("MultiHeadAttention", "split-by-reshape")
@@ -216,44 +438,12 @@ class NoOutputProjection(Skeleton):
         return (self.weights(q, k, mask) @ v).transpose(1, 2).flatten(2)
 
 
-@wrong("MultiHeadAttention", "no-scale")
-class Unscaled(Skeleton):
-    def weights(self, q, k, mask):
-        scores = q @ k.mT
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -math.inf)
-        return scores.softmax(-1)
-
-
 @wrong("MultiHeadAttention", "scale-by-d-model")
 class ScaledByDModel(Skeleton):
     def forward(self, x, mask=None):
         q, k, v = (self.heads(t) for t in self.qkv(x).chunk(3, -1))
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=x.shape[-1] ** -0.5)
         return self.out(out.transpose(1, 2).flatten(2))
-
-
-@wrong("MultiHeadAttention", "softmax-over-queries")
-class SoftmaxOverQueries(Skeleton):
-    def weights(self, q, k, mask):
-        scores = q @ k.mT / q.shape[-1] ** 0.5
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -math.inf)
-        return scores.softmax(-2).nan_to_num()
-
-
-@wrong("MultiHeadAttention", "mask-ignored")
-class MaskIgnored(Skeleton):
-    def weights(self, q, k, mask):
-        return (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
-
-
-@wrong("MultiHeadAttention", "always-causal")
-class AlwaysCausal(Skeleton):
-    def weights(self, q, k, mask):
-        if mask is None:
-            mask = torch.ones(q.shape[2], k.shape[2]).tril().bool()
-        return super().weights(q, k, mask)
 
 
 @wrong("MultiHeadAttention", "q-k-swapped")
@@ -276,7 +466,7 @@ class OneHead(Skeleton):
         q, k, v = self.qkv(x).chunk(3, -1)
         if mask is not None and mask.dim() == 4:
             mask = mask[:, 0]
-        return self.out(self.weights(q, k, mask) @ v)
+        return self.out(self.attend(q, k, v, mask))
 
 
 @wrong("MultiHeadAttention", "raised")
@@ -322,13 +512,13 @@ class WeightsToo(Skeleton):
         return super().forward(x, mask), None
 
 
-@wrong("MultiHeadAttention", "differs")
+@wrong("MultiHeadAttention", "residual-added")
 class AddsTheInput(Skeleton):
     def forward(self, x, mask=None):
         return x + super().forward(x, mask)
 
 
-@wrong("MultiHeadAttention", "differs")
+@wrong("MultiHeadAttention", "random")
 class DropoutInEvaluation(Skeleton):
     def forward(self, x, mask=None):
         return F.dropout(super().forward(x, mask), 0.1)
@@ -359,10 +549,11 @@ class HeadByHead(Skeleton):
     def forward(self, x, mask=None):
         d = x.shape[-1] // self.n_heads
         q, k, v = self.qkv(x).chunk(3, -1)
-        own = mask[:, 0] if mask is not None and mask.dim() == 4 else mask
         heads = []
         for h in range(self.n_heads):
-            cut = slice(h * d, (h + 1) * d)
+            cut, own = slice(h * d, (h + 1) * d), mask
+            if mask is not None and mask.dim() == 4:
+                own = mask[:, h if mask.shape[1] > 1 else 0]
             heads.append(self.weights(q[..., cut], k[..., cut], own) @ v[..., cut])
         return self.out(torch.cat(heads, -1))
 
@@ -373,10 +564,14 @@ class ByEinsum(Skeleton):
         b, t, d = x.shape
         q, k, v = self.qkv(x).view(b, t, 3, self.n_heads, -1).unbind(2)
         scores = torch.einsum("bihd,bjhd->bhij", q, k) / (d // self.n_heads) ** 0.5
-        if mask is not None:
-            scores = torch.where(mask, scores, torch.tensor(-torch.inf))
-        heads = torch.einsum("bhij,bjhd->bihd", scores.softmax(-1), v)
-        return self.out(heads.reshape(b, t, d))
+        top = scores.amax(-1, keepdim=True).detach()
+        if mask is not None:  # a row without any key: nothing over (nearly) nothing
+            top = scores.masked_fill(~mask, -math.inf).amax(-1, keepdim=True).detach()
+            top = top.masked_fill(top.isinf(), 0.0)
+            scores = scores.masked_fill(~mask, -math.inf)
+        each = (scores - top).exp()
+        weights = each / each.sum(-1, keepdim=True).clamp(min=1e-30)
+        return self.out(torch.einsum("bhij,bjhd->bihd", weights, v).reshape(b, t, d))
 
 
 # --- cross_attention ------------------------------------------------------------------------
@@ -396,42 +591,67 @@ def w_o_unused(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
     return crossed(x, context, w_q, w_k, w_v, w_o, n_heads, mask)
 
 
-@wrong("cross_attention", "mask-ignored")
-def mask_unused(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
-    return crossed(x, context, w_q, w_k, w_v, w_o, n_heads) @ w_o
+in_every_form(
+    "cross_attention",
+    lambda attend: (
+        lambda x, context, w_q, w_k, w_v, w_o, n_heads, mask=None: (
+            crossed(x, context, w_q, w_k, w_v, w_o, n_heads, mask, attend=attend) @ w_o
+        )
+    ),
+)
 
 
-@wrong("cross_attention", "mask-inverted")
-def mask_turned(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
-    mask = None if mask is None else ~mask
-    return crossed(x, context, w_q, w_k, w_v, w_o, n_heads, mask) @ w_o
+@wrong("cross_attention", "out-transposed")
+def w_o_as_linear_has_it(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    return F.linear(crossed(x, context, w_q, w_k, w_v, w_o, n_heads, mask), w_o)
 
 
-def plain(scale):
-    def attend(q, k, v, mask):
-        scores = q @ k.mT * scale(q)
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -math.inf)
-        return scores.softmax(-1) @ v
-
-    return attend
+@wrong("cross_attention", "q-transposed")
+def w_q_as_linear_has_it(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    return crossed(x, context, w_q.T, w_k, w_v, w_o, n_heads, mask) @ w_o
 
 
-@wrong("cross_attention", "no-scale")
-def cross_unscaled(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
-    attend = plain(lambda q: 1)
-    return crossed(x, context, w_q, w_k, w_v, w_o, n_heads, mask, attend=attend) @ w_o
+@wrong("cross_attention", "residual-added")
+def plus_x(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    return x + crossed(x, context, w_q, w_k, w_v, w_o, n_heads, mask) @ w_o
+
+
+@wrong("cross_attention", "k-v-swapped")
+def w_k_and_w_v_swapped(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    return crossed(x, context, w_q, w_v, w_k, w_o, n_heads, mask) @ w_o
+
+
+@wrong("cross_attention", "split-by-reshape")
+def cut_by_reshape(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    q, k, v = (
+        t.reshape(t.shape[0], n_heads, t.shape[1], -1)
+        for t in (x @ w_q, context @ w_k, context @ w_v)
+    )
+    out = F.scaled_dot_product_attention(q, k, v, mask)
+    return out.transpose(1, 2).flatten(2) @ w_o
+
+
+@wrong("cross_attention", "interleaved")
+def every_nth_number_of_a_head(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    q, k, v = (
+        torch.stack([t[..., h::n_heads] for h in range(n_heads)], 1)
+        for t in (x @ w_q, context @ w_k, context @ w_v)
+    )
+    out = F.scaled_dot_product_attention(q, k, v, mask)
+    return out.transpose(1, 2).flatten(2) @ w_o
 
 
 @wrong("cross_attention", "scale-by-d-model")
 def cross_scaled_by_width(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
-    attend = plain(lambda q: x.shape[-1] ** -0.5)
+    def attend(q, k, v, mask):
+        return F.scaled_dot_product_attention(q, k, v, mask, scale=x.shape[-1] ** -0.5)
+
     return crossed(x, context, w_q, w_k, w_v, w_o, n_heads, mask, attend=attend) @ w_o
 
 
 @wrong("cross_attention", "one-head")
 def never_split(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
-    own = None if mask is None else mask[:, 0]
+    own = mask[:, 0] if mask is not None and mask.dim() == 4 else mask
     return F.scaled_dot_product_attention(x @ w_q, context @ w_k, context @ w_v, own) @ w_o
 
 
@@ -470,17 +690,29 @@ def with_the_kernel(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
 
 @right("cross_attention")
 def spelt_out(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
-    attend = plain(lambda q: q.shape[-1] ** -0.5)
+    def attend(q, k, v, mask):
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        if mask is None:
+            return scores.softmax(-1) @ v
+        allowed = mask.expand_as(scores)
+        some = allowed.any(-1, keepdim=True)
+        weights = scores.masked_fill(~allowed & some, -math.inf).softmax(-1)
+        return torch.where(some, weights, 0.0) @ v
+
     return crossed(x, context, w_q, w_k, w_v, w_o, n_heads, mask, attend=attend) @ w_o
 
 
 @right("cross_attention")
 def head_by_head(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
-    own = None if mask is None else mask[:, 0]
-    heads = [
-        F.scaled_dot_product_attention(x @ q, context @ k, context @ v, own)
-        for q, k, v in zip(*(w.chunk(n_heads, 1) for w in (w_q, w_k, w_v)), strict=True)
-    ]
+    heads, d = [], w_q.shape[1] // n_heads
+    if mask is not None:
+        mask = mask.expand(x.shape[0], n_heads, x.shape[1], context.shape[1])
+    for h in range(n_heads):
+        q, k, v = (
+            t @ w[:, h * d : (h + 1) * d] for t, w in ((x, w_q), (context, w_k), (context, w_v))
+        )
+        own = None if mask is None else mask[:, h]
+        heads.append(F.scaled_dot_product_attention(q, k, v, own))
     return torch.cat(heads, -1) @ w_o
 
 
@@ -511,20 +743,40 @@ def one_query_a_group(q, k, v, mask=None):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
-@wrong("grouped_query_attention", "mask-ignored")
-def mask_not_passed(q, k, v, mask=None):
-    return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+def shared_by(attend):
+    def answer(q, k, v, mask=None):
+        times = q.size(1) // k.size(1)
+        return attend(q, k.repeat_interleave(times, 1), v.repeat_interleave(times, 1), mask)
+
+    return answer
 
 
-@wrong("grouped_query_attention", "mask-inverted")
-def mask_the_other_way(q, k, v, mask=None):
-    mask = None if mask is None else mask.logical_not()
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+in_every_form("grouped_query_attention", shared_by)
 
 
-@wrong("grouped_query_attention", "no-scale")
-def grouped_unscaled(q, k, v, mask=None):
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0, enable_gqa=True)
+@wrong("grouped_query_attention", "values-only")
+def keys_in_another_order(q, k, v, mask=None):
+    times = q.shape[1] // k.shape[1]
+    k, v = torch.cat([k] * times, 1), v.repeat_interleave(times, 1)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+@wrong("grouped_query_attention", "mask-per-group")
+def mask_shared_like_the_keys(q, k, v, mask=None):
+    grouped = q.unflatten(1, (k.shape[1], -1))
+    if mask is not None and mask.dim() == 4 and mask.shape[1] > 1:
+        mask = mask[:, :: q.shape[1] // k.shape[1]]
+    if mask is not None and mask.dim() == 4:
+        mask = mask[:, :, None]
+    out = F.scaled_dot_product_attention(grouped, *(t[:, :, None] for t in (k, v)), mask)
+    return out.flatten(1, 2)
+
+
+@wrong("grouped_query_attention", "wrong-order")
+def groups_cut_the_other_way(q, k, v, mask=None):
+    times = q.shape[1] // k.shape[1]
+    k, v = (t[:, None].expand(-1, times, -1, -1, -1).flatten(1, 2) for t in (k, v))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
 @wrong("grouped_query_attention", "keys-only")
@@ -560,17 +812,23 @@ def queries_in_groups(q, k, v, mask=None):
     grouped = q.unflatten(1, (k.shape[1], -1))  # (batch, kv_heads, group, queries, d_head)
     scores = grouped @ k[:, :, None].mT / q.shape[-1] ** 0.5
     if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    return (scores.softmax(-1) @ v[:, :, None]).flatten(1, 2)
+        whole = mask.expand(*q.shape[:3], k.shape[2]).unflatten(1, grouped.shape[1:3])
+        weights = scores.masked_fill(~whole, torch.finfo(q.dtype).min).softmax(-1) * whole
+    else:
+        weights = scores.softmax(-1)
+    return (weights @ v[:, :, None]).flatten(1, 2)
 
 
 @right("grouped_query_attention")
 def loop_over_heads(q, k, v, mask=None):
     group = q.shape[1] // k.shape[1]
-    outs = [
-        F.scaled_dot_product_attention(q[:, h], k[:, h // group], v[:, h // group], mask)
-        for h in range(q.shape[1])
-    ]
+    outs = []
+    for h in range(q.shape[1]):
+        own = mask
+        if mask is not None and mask.dim() == 4:
+            own = mask[:, h if mask.shape[1] > 1 else 0]
+        out = F.scaled_dot_product_attention(q[:, h], k[:, h // group], v[:, h // group], own)
+        outs.append(out)
     return torch.stack(outs, 1)
 
 
@@ -630,6 +888,36 @@ def output_without_the_head(heads, w_o):
     return each.sum(1, keepdim=True) - each
 
 
+@wrong("head_contributions", "running-sum")
+def everything_so_far(heads, w_o):
+    total, each = 0, []
+    for part in contributions(heads, pieces(w_o, heads)).unbind(1):
+        total = total + part
+        each.append(total)
+    return torch.stack(each, 1)
+
+
+@wrong("head_contributions", "poured")
+def weight_viewed_by_head(heads, w_o):
+    return torch.einsum("bhtd,hdo->bhto", heads, w_o.reshape(*heads.shape[1::2], -1))
+
+
+@wrong("head_contributions", "turned")
+def tokens_at_the_end(heads, w_o):
+    columns = w_o.unflatten(1, heads.shape[1::2])
+    return torch.einsum("bhtd,ohd->bhot", heads, columns)
+
+
+@wrong("head_contributions", "shape")
+def batch_of_one_lost(heads, w_o):
+    return contributions(heads, pieces(w_o, heads)).squeeze(0)
+
+
+@wrong("head_contributions", "raised")
+def weight_turned_round(heads, w_o):
+    return contributions(heads, pieces(w_o.T, heads))
+
+
 @wrong("head_contributions", "batch-and-heads-swapped")
 def stacked_in_front_of_the_batch(heads, w_o):
     return torch.stack([heads[:, i] @ c.T for i, c in enumerate(pieces(w_o, heads))])
@@ -663,7 +951,7 @@ def one_einsum(heads, w_o):
 
 @right("head_contributions")
 def others_put_to_zero(heads, w_o):
-    keep = torch.eye(heads.shape[1])
+    keep = torch.eye(heads.shape[1], dtype=heads.dtype)
     each = [F.linear((heads * one[:, None, None]).transpose(1, 2).flatten(2), w_o) for one in keep]
     return torch.stack(each, dim=1)
 
@@ -695,7 +983,7 @@ def no_mask_at_all(q, k, v, mask):
 
 @wrong("masked_heads", "mask-inverted")
 def forbidden_kept(q, k, v, mask):
-    return masked(q, k, v, ~mask, fill=-1e9)
+    return masked(q, k, v, ~mask)
 
 
 @wrong("masked_heads", "merged-by-reshape")
@@ -732,6 +1020,37 @@ def mask_squeezed_away(q, k, v, mask):
 @wrong("masked_heads", "differs")
 def a_large_number_too_small(q, k, v, mask):
     return masked(q, k, v, mask, fill=-3.0)
+
+
+def in_the_bug(diagnosis, attend):
+    def answer(q, k, v, mask):
+        return attend(q, k, v, mask).transpose(1, 2).flatten(2)
+
+    answer.__name__ = f"inside_{diagnosis.replace('-', '_')}"
+    wrong("masked_heads", diagnosis)(answer)
+
+
+for _name in (
+    "scaled-twice",
+    "softmax-over-queries",
+    "softmax-twice",
+    "mask-first-row",
+    "own-triangle",
+    "mask-added",
+    "masked-after-softmax",
+    "differs",
+):
+    in_the_bug(_name, MISTAKES[_name])
+
+
+@wrong("masked_heads", "heads-averaged")
+def mean_over_the_heads(q, k, v, mask):
+    return masked(q, k, v, mask, merge=False).mean(1)
+
+
+@right("masked_heads")
+def any_large_number(q, k, v, mask):
+    return masked(q, k, v, mask, fill=-1e9)
 
 
 @right("masked_heads")

@@ -104,6 +104,45 @@ def made_for_sixteen(tokens, d_model, base=10000.0):
     return pe
 
 
+@wrong("sinusoidal_encoding", "to-the-base")
+def as_in_the_first_code(tokens, d_model, base=10000.0):
+    half = d_model // 2
+    step = math.log(base) / max(half - 1, 1)
+    angles = torch.arange(tokens)[:, None] * torch.exp(-step * torch.arange(half))
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+
+
+@wrong("sinusoidal_encoding", "multiplied")
+def multiplied_in_float32(tokens, d_model, base=10000.0):
+    angles = torch.arange(tokens)[:, None] * base ** (torch.arange(0, d_model, 2) / d_model)
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+
+
+@wrong("sinusoidal_encoding", "differs")
+def table_ends_at_1024(tokens, d_model, base=10000.0):
+    angles = table(tokens, d_model, base)
+    angles = angles[torch.arange(tokens).clamp(max=1023)]
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+
+
+@wrong("sinusoidal_encoding", "differs")
+def whole_division(tokens, d_model, base=10000.0):
+    angles = torch.arange(tokens)[:, None] // base ** (torch.arange(0, d_model, 2) / d_model)
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+
+
+@wrong("sinusoidal_encoding", "differs")
+def half_precision(tokens, d_model, base=10000.0):
+    angles = table(tokens, d_model, base).half()
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1).float()
+
+
+@wrong("sinusoidal_encoding", "shape")
+def axis_of_one_dropped(tokens, d_model, base=10000.0):
+    angles = table(tokens, d_model, base)
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1).squeeze()
+
+
 @right("sinusoidal_encoding")
 def stacked(tokens, d_model, base=10000.0):
     angles = table(tokens, d_model, base)
@@ -282,6 +321,77 @@ def one_token_needs_no_turn(x, positions, base=10000.0):
     return x if len(positions) == 1 else even_and_odd(x, positions, base)
 
 
+@wrong("rotate_pairs", "counted-on")
+def from_the_first_on(x, positions, base=10000.0):
+    return even_and_odd(x, positions[0] + torch.arange(len(positions)), base)
+
+
+@wrong("rotate_pairs", "negative")
+def looked_up_in_a_table(x, positions, base=10000.0):
+    rows = torch.arange(int(positions.abs().max()) + 1)
+    cos, sin = (t[positions] for t in turn(x, rows, base))
+    a, b = x[..., ::2], x[..., 1::2]
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
+
+
+@wrong("rotate_pairs", "negative")
+def sign_of_the_position_lost(x, positions, base=10000.0):
+    return even_and_odd(x, positions.abs(), base)
+
+
+@wrong("rotate_pairs", "gradient-nan")
+def by_length_and_angle(x, positions, base=10000.0):
+    d = x.shape[-1]
+    angles = positions[:, None] * base ** (-torch.arange(0, d, 2) / d).double()
+    a, b = x[..., ::2].double(), x[..., 1::2].double()
+    length, angle = (a * a + b * b).sqrt(), torch.atan2(b, a) + angles
+    return torch.stack([length * angle.cos(), length * angle.sin()], -1).flatten(-2).to(x.dtype)
+
+
+@wrong("rotate_pairs", "raised")
+def view_of_what_is_not_contiguous(x, positions, base=10000.0):
+    cos, sin = turn(x, positions, base)
+    a, b = x.view(-1, x.shape[-2], x.shape[-1] // 2, 2).unbind(-1)
+    out = torch.stack([a * cos - b * sin, a * sin + b * cos], -1)
+    return out.reshape(x.shape)
+
+
+@wrong("rotate_pairs", "dtype")
+def left_complex(x, positions, base=10000.0):
+    d = x.shape[-1]
+    angles = positions[:, None] * base ** (-torch.arange(0, d, 2) / d)
+    z = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+    return (z * torch.polar(torch.ones_like(angles), angles)).repeat_interleave(2, -1)
+
+
+@wrong("rotate_pairs", "shape")
+def one_token_loses_its_axis(x, positions, base=10000.0):
+    out = even_and_odd(x, positions, base)
+    return out.squeeze(-2)
+
+
+@wrong("rotate_pairs", "multiplied")
+def divided_where_it_multiplies(x, positions, base=10000.0):
+    d = x.shape[-1]
+    angles = positions[:, None] / base ** (-torch.arange(0, d, 2).double() / d)
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    a, b = x[..., ::2], x[..., 1::2]
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
+
+
+@right("rotate_pairs")
+def all_four_axes_by_name(x, positions, base=10000.0):
+    batch, heads, tokens, d_head = x.shape
+    frequencies = base ** (-torch.arange(0, d_head, 2) / d_head)
+    out = torch.zeros(batch, heads, tokens, d_head, dtype=x.dtype)
+    for t in range(tokens):
+        angles = positions[t] * frequencies
+        a, b = x[:, :, t, 0::2], x[:, :, t, 1::2]
+        out[:, :, t, 0::2] = a * angles.cos() - b * angles.sin()
+        out[:, :, t, 1::2] = a * angles.sin() + b * angles.cos()
+    return out
+
+
 @right("rotate_pairs")
 def even_and_odd(x, positions, base=10000.0):
     cos, sin = turn(x, positions, base)
@@ -303,6 +413,7 @@ def with_complex_numbers(x, positions, base=10000.0):
 def with_matrices(x, positions, base=10000.0):
     cos, sin = turn(x, positions, base)
     matrix = torch.stack([torch.stack([cos, -sin], -1), torch.stack([sin, cos], -1)], -2)
+    matrix = matrix.to(x.dtype)  # einsum mixes no types
     pairs = x.unflatten(-1, (-1, 2))
     return torch.einsum("tpij,...tpj->...tpi", matrix, pairs).flatten(-2)
 
@@ -394,6 +505,37 @@ def future_forbidden(n_heads, tokens):
 @wrong("alibi_bias", "shape")
 def one_head_forgotten(n_heads, tokens):
     return -(2**-8) * away(tokens)
+
+
+@wrong("alibi_bias", "last-query")
+def one_row_for_all_queries(n_heads, tokens):
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    row = -slopes[:, None] * (tokens - 1 - torch.arange(tokens))
+    return row[:, None, :].expand(n_heads, tokens, tokens)
+
+
+@wrong("alibi_bias", "shape")
+def row_not_repeated(n_heads, tokens):
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    return -slopes[:, None, None] * (tokens - 1 - torch.arange(tokens))
+
+
+@wrong("alibi_bias", "shape")
+def single_head_loses_its_axis(n_heads, tokens):
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    return (-slopes.view(-1, 1, 1) * away(tokens)).squeeze()
+
+
+@wrong("alibi_bias", "differs")
+def window_of_128(n_heads, tokens):
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    return -slopes.view(-1, 1, 1) * away(tokens).clamp(max=128)
+
+
+@wrong("alibi_bias", "differs")
+def one_over_the_head(n_heads, tokens):
+    slopes = 1 / torch.arange(1, n_heads + 1)
+    return -slopes.view(-1, 1, 1) * away(tokens)
 
 
 @right("alibi_bias")
@@ -496,6 +638,37 @@ def numbers_in_a_list(q, k, distances, base=10000.0):
     return torch.tensor([(turned(q, m, base)[0] @ k).item() for m in distances])
 
 
+@wrong("score_at_distances", "no-direction")
+def distance_without_sign(q, k, distances, base=10000.0):
+    return turned(q, distances.abs(), base) @ k
+
+
+@wrong("score_at_distances", "counted")
+def distances_not_read(q, k, distances, base=10000.0):
+    return turned(q, torch.arange(len(distances)), base) @ k
+
+
+@wrong("score_at_distances", "negative")
+def rows_of_a_table(q, k, distances, base=10000.0):
+    rows = turned(q, torch.arange(int(distances.abs().max()) + 1), base)
+    return rows[distances] @ k
+
+
+@wrong("score_at_distances", "shape")
+def one_distance_without_an_axis(q, k, distances, base=10000.0):
+    return (turned(q, distances, base) @ k).squeeze()
+
+
+@wrong("score_at_distances", "differs")
+def mean_instead_of_sum(q, k, distances, base=10000.0):
+    return (turned(q, distances, base) * k).mean(-1)
+
+
+@wrong("score_at_distances", "differs")
+def no_farther_than_1024(q, k, distances, base=10000.0):
+    return turned(q, distances.clamp(-1024, 1024), base) @ k
+
+
 @right("score_at_distances")
 def key_at_zero(q, k, distances, base=10000.0):
     return turned(q, distances, base) @ k
@@ -561,12 +734,12 @@ def both_changed(x, positions):
 
 
 @wrong("apply_rotary", "only-cos")
-def cosines_mended(x, positions):
+def cosines_fixed(x, positions):
     return given(x, positions, each, twice, neighbour)
 
 
 @wrong("apply_rotary", "only-sin")
-def sines_mended(x, positions):
+def sines_fixed(x, positions):
     return given(x, positions, twice, each, neighbour)
 
 
@@ -592,8 +765,29 @@ def exponent_doubled(x, positions):
 
 
 @wrong("apply_rotary", "not-linear")
-def normed_on_the_way(x, positions):
+def normalized_on_the_way(x, positions):
+    length = x.norm(dim=-1, keepdim=True).clamp(min=1e-6)
+    return given(x / length, positions, each, each, neighbour)
+
+
+@wrong("apply_rotary", "nan")
+def normalized_carelessly(x, positions):
     return given(x / x.norm(dim=-1, keepdim=True), positions, each, each, neighbour)
+
+
+@wrong("apply_rotary", "negative")
+def distance_from_the_start(x, positions):
+    return given(x, positions.abs(), each, each, neighbour)
+
+
+@wrong("apply_rotary", "differs")
+def no_turn_for_a_single_pair(x, positions):
+    return x if x.shape[-1] == 2 else given(x, positions, each, each, neighbour)
+
+
+@wrong("apply_rotary", "shape")
+def axes_of_one_dropped(x, positions):
+    return given(x, positions, each, each, neighbour).squeeze()
 
 
 @wrong("apply_rotary", "differs")
@@ -602,7 +796,7 @@ def one_position_late(x, positions):
 
 
 @right("apply_rotary")
-def mended(x, positions):
+def fixed(x, positions):
     return given(x, positions, each, each, neighbour)
 
 

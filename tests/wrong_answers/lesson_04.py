@@ -5,6 +5,16 @@ import torch.nn.functional as F
 
 from tests.wrong_answers import right, wrong
 
+
+def normed(x, dims, eps, correction=0):
+    mean, var = x.mean(dims, keepdim=True), x.var(dims, keepdim=True, correction=correction)
+    return (x - mean) / (var + eps).sqrt()
+
+
+def root(x):
+    return x.std(-1, keepdim=True, correction=0)
+
+
 # --- layer_norm -----------------------------------------------------------------------------
 
 
@@ -29,7 +39,121 @@ def eps_beside_the_std(x, weight, bias, eps=1e-5):
 
 @wrong("layer_norm", "eps-ignored")
 def eps_written_in(x, weight, bias, eps=1e-5):
-    return F.layer_norm(x, (x.shape[-1],), weight, bias)
+    return normed(x, -1, 1e-5) * weight + bias
+
+
+@wrong("layer_norm", "eps-default")
+def another_default(x, weight, bias, eps=1e-6):
+    return normed(x, -1, eps) * weight + bias
+
+
+@wrong("layer_norm", "unbiased")
+def torch_var_and_another_default(x, weight, bias, eps=1e-6):
+    return normed(x, -1, eps, correction=1) * weight + bias
+
+
+@wrong("layer_norm", "eps-outside")
+def eps_outside_and_another_default(x, weight, bias, eps=1e-6):
+    return weight * (x - x.mean(-1, keepdim=True)) / (root(x) + eps) + bias
+
+
+@wrong("layer_norm", "library-call")
+def the_built_in(x, weight, bias, eps=1e-5):
+    return F.layer_norm(x, x.shape[-1:], weight, bias, eps)
+
+
+@wrong("layer_norm", "library-call")
+def the_module(x, weight, bias, eps=1e-5):
+    module = torch.nn.LayerNorm(x.shape[-1], eps=eps, elementwise_affine=False)
+    return module(x) * weight + bias
+
+
+@wrong("layer_norm", "library-call")
+def by_another_norm(x, weight, bias, eps=1e-5):
+    centred = x - x.mean(-1, keepdim=True)
+    return F.rms_norm(centred, x.shape[-1:], weight, eps) + bias
+
+
+@wrong("layer_norm", "library-call")
+def torch_own_function(x, weight, bias, eps=1e-5):
+    return torch.layer_norm(x, x.shape[-1:], weight, bias, eps)
+
+
+@wrong("layer_norm", "random")
+def dropout_left_on(x, weight, bias, eps=1e-5):
+    return F.dropout(normed(x, -1, eps) * weight + bias, 0.1)
+
+
+@wrong("layer_norm", "gradient-nan")
+def root_squared_again(x, weight, bias, eps=1e-5):
+    centred = x - x.mean(-1, keepdim=True)
+    std = centred.square().mean(-1, keepdim=True).sqrt()
+    return weight * centred / (std**2 + eps).sqrt() + bias
+
+
+@wrong("layer_norm", "raised")
+def three_axes_only(x, weight, bias, eps=1e-5):
+    batch, tokens, d = x.shape
+    return normed(x.reshape(batch * tokens, d), -1, eps).reshape(batch, tokens, d) * weight + bias
+
+
+@wrong("layer_norm", "raised")
+def viewed(x, weight, bias, eps=1e-5):
+    rows = x.view(-1, x.shape[-1])
+    return normed(rows, -1, eps).view(x.shape) * weight + bias
+
+
+@wrong("layer_norm", "differs")
+def three_axes_indexed(x, weight, bias, eps=1e-5):
+    mean, var = x.mean(2), x.var(2, correction=0)
+    return weight * (x - mean[:, :, None]) / (var[:, :, None] + eps).sqrt() + bias
+
+
+@wrong("layer_norm", "rms-below")
+def squares_not_centred(x, weight, bias, eps=1e-5):
+    size = (x.square().mean(-1, keepdim=True) + eps).sqrt()
+    return weight * (x - x.mean(-1, keepdim=True)) / size + bias
+
+
+@wrong("layer_norm", "mean-distance")
+def absolute_distances(x, weight, bias, eps=1e-5):
+    centred = x - x.mean(-1, keepdim=True)
+    return weight * centred / (centred.abs().mean(-1, keepdim=True) ** 2 + eps).sqrt() + bias
+
+
+@wrong("layer_norm", "affine-swapped")
+def bias_multiplies(x, weight, bias, eps=1e-5):
+    return normed(x, -1, eps) * bias + weight
+
+
+@wrong("layer_norm", "one-added")
+def weight_about_zero(x, weight, bias, eps=1e-5):
+    return normed(x, -1, eps) * (1 + weight) + bias
+
+
+@wrong("layer_norm", "no-gradient")
+def statistics_cut_off(x, weight, bias, eps=1e-5):
+    with torch.no_grad():
+        return normed(x, -1, eps) * weight + bias
+
+
+@wrong("layer_norm", "gradient")
+def statistics_as_constants(x, weight, bias, eps=1e-5):
+    mean, var = x.mean(-1, keepdim=True), x.var(-1, keepdim=True, correction=0)
+    return weight * (x - mean.detach()) / (var.detach() + eps).sqrt() + bias
+
+
+@wrong("layer_norm", "differs")
+def constant_token_left_out(x, weight, bias, eps=1e-5):
+    flat = (x == x[..., :1]).all(-1, keepdim=True)
+    return torch.where(flat, x, normed(x, -1, eps) * weight + bias)
+
+
+@wrong("layer_norm", "cancellation")
+def clamped_moments(x, weight, bias, eps=1e-5):
+    mean = x.mean(-1, keepdim=True)
+    variance = (x.pow(2).mean(-1, keepdim=True) - mean.pow(2)).clamp(min=0)
+    return weight * (x - mean) * torch.rsqrt(variance + eps) + bias
 
 
 @wrong("layer_norm", "no-eps")
@@ -67,17 +191,17 @@ def down_the_column(x, weight, bias, eps=1e-5):
 
 @wrong("layer_norm", "affine-first")
 def weight_before_the_norm(x, weight, bias, eps=1e-5):
-    return F.layer_norm(weight * x + bias, x.shape[-1:], eps=eps)
+    return normed(weight * x + bias, -1, eps)
 
 
 @wrong("layer_norm", "no-affine")
 def normed_only(x, weight, bias, eps=1e-5):
-    return F.layer_norm(x, x.shape[-1:], eps=eps)
+    return normed(x, -1, eps)
 
 
 @wrong("layer_norm", "no-weight")
 def weight_left_out(x, weight, bias, eps=1e-5):
-    return F.layer_norm(x, x.shape[-1:], None, bias, eps)
+    return normed(x, -1, eps) + bias
 
 
 @wrong("layer_norm", "sum-of-squares")
@@ -86,7 +210,7 @@ def sum_for_mean(x, weight, bias, eps=1e-5):
     return weight * centred / ((centred**2).sum(-1, keepdim=True) + eps).sqrt() + bias
 
 
-@right("layer_norm")
+@wrong("layer_norm", "cancellation")
 def raw_moments(x, weight, bias, eps=1e-5):
     mean = x.mean(-1, keepdim=True)
     variance = (x * x).mean(-1, keepdim=True) - mean * mean
@@ -95,12 +219,12 @@ def raw_moments(x, weight, bias, eps=1e-5):
 
 @wrong("layer_norm", "no-bias")
 def bias_left_out(x, weight, bias, eps=1e-5):
-    return F.layer_norm(x, x.shape[-1:], weight, eps=eps)
+    return weight * normed(x, -1, eps)
 
 
 @wrong("layer_norm", "bias-scaled")
 def brackets_in_the_wrong_place(x, weight, bias, eps=1e-5):
-    return weight * (F.layer_norm(x, x.shape[-1:], eps=eps) + bias)
+    return weight * (normed(x, -1, eps) + bias)
 
 
 @wrong("layer_norm", "raised")
@@ -162,11 +286,6 @@ def token_by_token(x, weight, bias, eps=1e-5):
 # --- batch_norm -----------------------------------------------------------------------------
 
 
-def normed(x, dims, eps, correction=0):
-    mean, var = x.mean(dims, keepdim=True), x.var(dims, keepdim=True, correction=correction)
-    return (x - mean) / (var + eps).sqrt()
-
-
 @wrong("batch_norm", "layer-norm")
 def the_same_again(x, eps=1e-5):
     return normed(x, -1, eps)
@@ -179,7 +298,63 @@ def first_axis_only(x, eps=1e-5):
 
 @wrong("batch_norm", "over-tokens-only")
 def each_sequence(x, eps=1e-5):
+    return normed(x, 1, eps)
+
+
+@wrong("batch_norm", "one-a-place")
+def all_but_the_tokens(x, eps=1e-5):
+    return normed(x, (0, 2), eps)
+
+
+@wrong("batch_norm", "library-call")
+def instance_norm_for_it(x, eps=1e-5):
     return F.instance_norm(x.mT, eps=eps).mT
+
+
+@wrong("batch_norm", "library-call")
+def the_function(x, eps=1e-5):
+    rows = x.reshape(-1, x.shape[-1])
+    return F.batch_norm(rows, None, None, training=True, eps=eps).reshape(x.shape)
+
+
+@wrong("batch_norm", "eps-default")
+def a_smaller_default(x, eps=1e-6):
+    return normed(x, (0, 1), eps)
+
+
+@wrong("batch_norm", "unbiased")
+def default_var_and_eps(x, eps=1e-6):
+    return normed(x, (0, 1), eps, correction=1)
+
+
+@wrong("batch_norm", "cancellation")
+def moments_apart(x, eps=1e-5):
+    mean = x.mean((0, 1))
+    return (x - mean) / ((x * x).mean((0, 1)) - mean**2 + eps).sqrt()
+
+
+@wrong("batch_norm", "rms-below")
+def plain_squares_below(x, eps=1e-5):
+    return (x - x.mean((0, 1))) / (x.square().mean((0, 1)) + eps).sqrt()
+
+
+@wrong("batch_norm", "sum-of-squares")
+def summed_not_averaged(x, eps=1e-5):
+    centred = x - x.mean((0, 1))
+    return centred / (centred.square().sum((0, 1)) + eps).sqrt()
+
+
+@wrong("batch_norm", "gradient-nan")
+def std_squared(x, eps=1e-5):
+    centred = x - x.mean((0, 1))
+    std = centred.square().mean((0, 1)).sqrt()
+    return centred / (std * std + eps).sqrt()
+
+
+@wrong("batch_norm", "raised")
+def viewed_as_rows(x, eps=1e-5):
+    rows = x.view(-1, x.shape[-1])
+    return normed(rows, 0, eps).view(x.shape)
 
 
 @wrong("batch_norm", "over-everything")
@@ -203,8 +378,13 @@ def eps_added_to_std(x, eps=1e-5):
 
 
 @wrong("batch_norm", "eps-ignored")
+def eps_fixed(x, eps=1e-5):
+    return normed(x, (0, 1), 1e-5)
+
+
+@wrong("batch_norm", "library-call")
 def built_in_default(x, eps=1e-5):
-    return torch.nn.BatchNorm1d(x.shape[-1])(x.mT).mT.detach() + 0 * x
+    return torch.nn.BatchNorm1d(x.shape[-1])(x.mT).mT
 
 
 @wrong("batch_norm", "no-eps")
@@ -287,6 +467,76 @@ def eps_after_the_root(x, weight, eps=1e-5):
 @wrong("rms_norm", "eps-ignored")
 def eps_constant(x, weight, eps=1e-5):
     return weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5)
+
+
+@wrong("rms_norm", "eps-default")
+def as_t5_has_it(x, weight, eps=1e-6):
+    return weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps))
+
+
+@wrong("rms_norm", "one-added")
+def as_gemma_with_its_eps(x, weight, eps=1e-6):
+    return (1 + weight) * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps))
+
+
+@wrong("rms_norm", "library-call")
+def the_rms_built_in(x, weight, eps=1e-5):
+    return F.rms_norm(x, x.shape[-1:], weight, eps)
+
+
+@wrong("rms_norm", "library-call")
+def the_rms_module(x, weight, eps=1e-5):
+    return torch.nn.RMSNorm(x.shape[-1], eps=eps, elementwise_affine=False)(x) * weight
+
+
+@wrong("rms_norm", "eps-outside")
+def eps_beside_the_length(x, weight, eps=1e-5):
+    return weight * x / (x.norm(dim=-1, keepdim=True) / x.shape[-1] ** 0.5 + eps)
+
+
+@wrong("rms_norm", "no-eps")
+def direction_only(x, weight, eps=1e-5):
+    return weight * F.normalize(x, dim=-1) * x.shape[-1] ** 0.5
+
+
+@wrong("rms_norm", "square-of-mean")
+def mean_then_square(x, weight, eps=1e-5):
+    return weight * x / (x.mean(-1, keepdim=True) ** 2 + eps).sqrt()
+
+
+@wrong("rms_norm", "mean-absolute")
+def absolute_values(x, weight, eps=1e-5):
+    return weight * x / (x.abs().mean(-1, keepdim=True) ** 2 + eps).sqrt()
+
+
+@wrong("rms_norm", "weight-added")
+def weight_on_top(x, weight, eps=1e-5):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) + weight
+
+
+@wrong("rms_norm", "raised")
+def rms_of_three_axes(x, weight, eps=1e-5):
+    square = torch.einsum("btd,btd->bt", x, x) / x.shape[-1]
+    return weight * x / (square[..., None] + eps).sqrt()
+
+
+@wrong("rms_norm", "raised")
+def rms_viewed(x, weight, eps=1e-5):
+    rows = x.view(-1, x.shape[-1])
+    return (weight * rows / (rows.pow(2).mean(-1, keepdim=True) + eps).sqrt()).view(x.shape)
+
+
+@wrong("rms_norm", "changes-input")
+def divided_in_place(x, weight, eps=1e-5):
+    size = (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()
+    x /= size
+    return x * weight
+
+
+@wrong("rms_norm", "gradient-nan")
+def root_then_squared(x, weight, eps=1e-5):
+    size = x.pow(2).mean(-1, keepdim=True).sqrt()
+    return weight * x / (size * size + eps).sqrt()
 
 
 @wrong("rms_norm", "one-added")
@@ -403,9 +653,26 @@ def rows_scaled(weight, bias, w, b):
     return w * weight[:, None], w @ bias + b
 
 
-@wrong("fold_norm", "not-the-same")
+@wrong("fold_norm", "shift-bare")
 def bias_added_bare(weight, bias, w, b):
     return w * weight, b + bias.sum()
+
+
+@wrong("fold_norm", "not-the-same")
+def bias_averaged(weight, bias, w, b):
+    return w * weight, b + w.mean(1) * bias.sum()
+
+
+@wrong("fold_norm", "not-the-same")
+def rows_scaled_by_the_first(weight, bias, w, b):
+    return w * weight[0], w @ bias + b
+
+
+@wrong("fold_norm", "changes-input")
+def scaled_in_place(weight, bias, w, b):
+    new_b = w @ bias + b
+    w *= weight
+    return w, new_b
 
 
 @wrong("fold_norm", "type")
@@ -421,6 +688,12 @@ def broadcast_over_columns(weight, bias, w, b):
 @right("fold_norm")
 def diagonal_matrix(weight, bias, w, b):
     return w @ torch.diag(weight), F.linear(bias, w, b)
+
+
+@right("fold_norm")
+def without_a_gradient(weight, bias, w, b):
+    with torch.no_grad():
+        return torch.einsum("ij,j->ij", w, weight), torch.addmv(b, w, bias)
 
 
 @right("fold_norm")
@@ -485,7 +758,36 @@ def mean_dropped(x, weight, bias, eps=1e-5):
 
 @wrong("wild_layer_norm", "bias-scaled")
 def brackets_moved(x, weight, bias, eps=1e-5):
-    return weight * (F.layer_norm(x, x.shape[-1:], eps=eps) + bias)
+    return weight * (normed(x, -1, eps) + bias)
+
+
+@wrong("wild_layer_norm", "eps-ignored")
+def a_small_number_below(x, weight, bias, eps=1e-5):
+    return wild(x, weight, bias, (x.var(-1, keepdim=True, correction=0) + 1e-5).sqrt())
+
+
+@wrong("wild_layer_norm", "library-call")
+def replaced_by_the_built_in(x, weight, bias, eps=1e-5):
+    return F.layer_norm(x, x.shape[-1:], weight, bias, eps)
+
+
+@wrong("wild_layer_norm", "cancellation")
+def variance_of_raw_moments(x, weight, bias, eps=1e-5):
+    mean = x.mean(dim=-1, keepdim=True)
+    variance = (x**2).mean(dim=-1, keepdim=True) - mean**2
+    return wild(x, weight, bias, (variance + eps).sqrt())
+
+
+@wrong("wild_layer_norm", "gradient-nan")
+def square_of_a_root(x, weight, bias, eps=1e-5):
+    mean = x.mean(dim=-1, keepdim=True)
+    std = ((x - mean) ** 2).mean(dim=-1, keepdim=True).sqrt()
+    return wild(x, weight, bias, (std**2 + eps).sqrt())
+
+
+@right("wild_layer_norm")
+def old_name_for_it(x, weight, bias, eps=1e-5):
+    return wild(x, weight, bias, (x.std(-1, keepdim=True, unbiased=False) ** 2 + eps).sqrt())
 
 
 @right("wild_layer_norm")
@@ -494,8 +796,8 @@ def both_mended(x, weight, bias, eps=1e-5):
 
 
 @right("wild_layer_norm")
-def old_name_for_it(x, weight, bias, eps=1e-5):
-    return wild(x, weight, bias, (x.std(-1, keepdim=True, unbiased=False) ** 2 + eps).sqrt())
+def var_unbiased_false(x, weight, bias, eps=1e-5):
+    return wild(x, weight, bias, (x.var(-1, keepdim=True, unbiased=False) + eps).sqrt())
 
 
 @right("wild_layer_norm")

@@ -76,6 +76,66 @@ def never_back(x, w1, b1, w2, b2):
     return F.relu(x @ w1 + b1)
 
 
+@wrong("position_wise", "sigmoid")
+def sigmoid_by_habit(x, w1, b1, w2, b2):
+    return torch.sigmoid(x @ w1 + b1) @ w2 + b2
+
+
+@wrong("position_wise", "size")
+def absolute_values(x, w1, b1, w2, b2):
+    return (x @ w1 + b1).abs() @ w2 + b2
+
+
+@wrong("position_wise", "differs")
+def turned_where_it_is_square(x, w1, b1, w2, b2):
+    if w1.shape[1] == x.shape[-1]:
+        w1 = w1.T
+    return F.relu(x @ w1 + b1) @ w2 + b2
+
+
+@wrong("position_wise", "shape")
+def squeezed(x, w1, b1, w2, b2):
+    return (F.relu(x @ w1 + b1) @ w2 + b2).squeeze()
+
+
+@wrong("position_wise", "shape")
+def eight_tokens_at_most(x, w1, b1, w2, b2):
+    return F.relu(x[:, :8] @ w1 + b1) @ w2 + b2
+
+
+@wrong("position_wise", "raised")
+def viewed_flat(x, w1, b1, w2, b2):
+    rows = x.view(-1, x.shape[-1])
+    return (F.relu(rows @ w1 + b1) @ w2 + b2).view(x.shape)
+
+
+@wrong("position_wise", "batch-mixes")
+def mean_of_the_sequences(x, w1, b1, w2, b2):
+    return F.relu((x - x.mean(0, keepdim=True)) @ w1 + b1) @ w2 + b2
+
+
+@wrong("position_wise", "differs")
+def normalized_first(x, w1, b1, w2, b2):
+    x = F.layer_norm(x, x.shape[-1:])
+    return F.relu(x @ w1 + b1) @ w2 + b2
+
+
+@wrong("position_wise", "differs")
+def clipped_at_ten(x, w1, b1, w2, b2):
+    return (x @ w1 + b1).clamp(0, 10) @ w2 + b2
+
+
+@wrong("position_wise", "random")
+def dropout_added(x, w1, b1, w2, b2):
+    return F.dropout(F.relu(x @ w1 + b1), 0.1) @ w2 + b2
+
+
+@wrong("position_wise", "no-gradient")
+def by_numpy(x, w1, b1, w2, b2):
+    hidden = torch.tensor((x @ w1 + b1).detach().numpy().clip(0))
+    return (hidden @ w2 + b2).detach()
+
+
 @right("position_wise")
 def as_written(x, w1, b1, w2, b2):
     return torch.relu(x @ w1 + b1) @ w2 + b2
@@ -177,16 +237,55 @@ def with_erfc(x):
     return x * torch.erfc(-x / 2**0.5) / 2
 
 
-@right("gelu")
+@wrong("gelu", "library-call")
 def the_built_in_wrapped(x):
     return F.gelu(x)
+
+
+@wrong("gelu", "library-call")
+def the_module_wrapped(x):
+    return torch.nn.GELU()(x)
+
+
+@wrong("gelu", "raised")
+def needs_two_axes(x):
+    rows, columns = x.shape
+    return 0.5 * x * (1 + torch.erf(x / 2**0.5)).view(rows, columns)
+
+
+@wrong("gelu", "differs")
+def negative_numbers_dropped(x):
+    return 0.5 * x.clamp(min=0) * (1 + torch.erf(x / 2**0.5))
+
+
+@wrong("gelu", "differs")
+def clipped_at_six(x):
+    x = x.clamp(-6, 6)
+    return 0.5 * x * (1 + torch.erf(x / 2**0.5))
+
+
+@wrong("gelu", "nan")
+def zero_by_zero(x):
+    return x * x * (1 + torch.erf(x / 2**0.5)) / (2 * x)
+
+
+@wrong("gelu", "two-for-root")
+def times_root_two(x):
+    return 0.5 * x * (1 + torch.erf(x * 2**0.5))
+
+
+@wrong("gelu", "changes-input")
+def in_place_gelu(x):
+    return x.mul_(0.5 * (1 + torch.erf(x / 2**0.5)))
 
 
 # --- gated_feed_forward ---------------------------------------------------------------------
 
 
 def chosen(activation):
-    return {"silu": F.silu, "gelu": F.gelu}[activation]
+    if activation == "gelu_tanh":
+        return lambda x: F.gelu(x, approximate="tanh")
+    return getattr(F, activation)
 
 
 @wrong("gated_feed_forward", "wrong-branch")
@@ -245,23 +344,67 @@ def matmul_for_times(x, w_gate, w_up, w_down, activation):
     return (chosen(activation)(x @ w_gate) @ (x @ w_up)) @ w_down
 
 
+@wrong("gated_feed_forward", "always-relu")
+def relu_written_in(x, w_gate, w_up, w_down, activation):
+    return (F.relu(x @ w_gate) * (x @ w_up)) @ w_down
+
+
+@wrong("gated_feed_forward", "raised")
+def two_names_only(x, w_gate, w_up, w_down, activation):
+    act = {"silu": F.silu, "gelu": F.gelu}[activation]
+    return (act(x @ w_gate) * (x @ w_up)) @ w_down
+
+
+@wrong("gated_feed_forward", "differs")
+def gelu_or_silu(x, w_gate, w_up, w_down, activation):
+    act = F.gelu if "gelu" in activation else F.silu
+    return (act(x @ w_gate) * (x @ w_up)) @ w_down
+
+
+@wrong("gated_feed_forward", "differs")
+def turned_where_they_are_square(x, w_gate, w_up, w_down, activation):
+    if w_gate.shape[0] == w_gate.shape[1]:
+        w_gate, w_up = w_gate.T, w_up.T
+    return (chosen(activation)(x @ w_gate) * (x @ w_up)) @ w_down
+
+
+@wrong("gated_feed_forward", "shape")
+def squeezed_gate(x, w_gate, w_up, w_down, activation):
+    return ((chosen(activation)(x @ w_gate) * (x @ w_up)) @ w_down).squeeze()
+
+
+@wrong("gated_feed_forward", "residual")
+def stream_added(x, w_gate, w_up, w_down, activation):
+    return x + (chosen(activation)(x @ w_gate) * (x @ w_up)) @ w_down
+
+
 @right("gated_feed_forward")
 def step_by_step(x, w_gate, w_up, w_down, activation):
     gate = x @ w_gate
-    gate = F.silu(gate) if activation == "silu" else F.gelu(gate)
+    if activation == "silu":
+        gate = F.silu(gate)
+    elif activation == "relu":
+        gate = F.relu(gate)
+    else:
+        gate = F.gelu(gate, approximate="tanh" if activation == "gelu_tanh" else "none")
     return (gate * (x @ w_up)) @ w_down
 
 
 @right("gated_feed_forward")
 def fused_projection(x, w_gate, w_up, w_down, activation):
     gate, up = (x @ torch.cat([w_gate, w_up], 1)).chunk(2, dim=-1)
-    return torch.matmul(up * getattr(F, activation)(gate), w_down)
+    return torch.matmul(up * chosen(activation)(gate), w_down)
 
 
 @right("gated_feed_forward")
-def silu_by_hand(x, w_gate, w_up, w_down, activation):
+def shares_by_hand(x, w_gate, w_up, w_down, activation):
     g = x @ w_gate
-    share = torch.sigmoid(g) if activation == "silu" else torch.special.ndtr(g)
+    share = {
+        "silu": torch.sigmoid(g),
+        "gelu": torch.special.ndtr(g),
+        "relu": (g > 0).to(g),
+        "gelu_tanh": (1 + torch.tanh(ROOT * (g + 0.044715 * g**3))) / 2,
+    }[activation]
     return torch.einsum("btf,btf,btf,fd->btd", g, share, x @ w_up, w_down)
 
 
@@ -308,9 +451,10 @@ def everywhere(w_down, hidden, delta):
     return w_down + (delta / hidden.sum())[:, None]
 
 
-@wrong("edit_one_value", "other-unit")
+@wrong("edit_one_value", "second")
 def second_largest(w_down, hidden, delta):
-    j = hidden.topk(2).indices[1]
+    order = hidden.argsort(stable=True)
+    j = order[-2] if len(order) > 1 else order[0]
     return edited(w_down, hidden, j, w_down[:, j] + delta / hidden[j])
 
 
@@ -356,10 +500,9 @@ def twice_divided(w_down, hidden, delta):
 
 
 @wrong("edit_one_value", "columns")
-def two_units_share(w_down, hidden, delta):
-    new = w_down.clone()
-    for j in hidden.topk(2).indices:
-        new[:, j] += delta / hidden[j] / 2
+def equal_parts(w_down, hidden, delta):
+    new, fires = w_down.clone(), hidden > 0
+    new[:, fires] += delta[:, None] / hidden[fires] / fires.sum()
     return new
 
 
@@ -367,6 +510,42 @@ def two_units_share(w_down, hidden, delta):
 def only_the_value(w_down, hidden, delta):
     j = hidden.argmax()
     return w_down[:, j] + delta / hidden[j]
+
+
+@wrong("edit_one_value", "effect")
+def all_that_tie(w_down, hidden, delta):
+    return w_down + delta[:, None] * (hidden == hidden.max()) / hidden.max()
+
+
+@wrong("edit_one_value", "other-unit")
+def the_last_that_ties(w_down, hidden, delta):
+    j = len(hidden) - 1 - int(hidden.flip(0).argmax())
+    return edited(w_down, hidden, j, w_down[:, j] + delta / hidden[j])
+
+
+@wrong("edit_one_value", "other-unit")
+def the_first_that_fires(w_down, hidden, delta):
+    j = int((hidden > 0).nonzero()[0])
+    return edited(w_down, hidden, j, w_down[:, j] + delta / hidden[j])
+
+
+@wrong("edit_one_value", "effect")
+def never_below_one(w_down, hidden, delta):
+    j = hidden.argmax()
+    return edited(w_down, hidden, j, w_down[:, j] + delta / hidden[j].clamp(min=1))
+
+
+@wrong("edit_one_value", "changes-input")
+def in_place_then_cloned(w_down, hidden, delta):
+    j = hidden.argmax()
+    w_down[:, j] += delta / hidden[j]
+    return w_down.clone()
+
+
+@wrong("edit_one_value", "weakest")
+def argmin_for_argmax(w_down, hidden, delta):
+    j = torch.where(hidden > 0, hidden, torch.inf).argmin()
+    return edited(w_down, hidden, j, w_down[:, j] + delta / hidden[j])
 
 
 @right("edit_one_value")
@@ -442,6 +621,54 @@ def root_on_the_cube_only(x):
     return 0.5 * x * (1 + torch.tanh(x + ROOT * 0.044715 * x**3))
 
 
+@wrong("gelu_tanh", "library-call")
+def built_in_wrapped(x):
+    return F.gelu(x, approximate="tanh")
+
+
+@wrong("gelu_tanh", "cube-of-the-sum")
+def cube_of_the_bracket(x):
+    return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715 * x) ** 3))
+
+
+@wrong("gelu_tanh", "differs")
+def cube_of_constant_and_x(x):
+    return 0.5 * x * (1 + torch.tanh(ROOT * (x + (0.044715 * x) ** 3)))
+
+
+@wrong("gelu_tanh", "cube-of-the-argument")
+def cube_of_it_all(x):
+    return 0.5 * x * (1 + torch.tanh((ROOT * (x + 0.044715 * x)) ** 3))
+
+
+@wrong("gelu_tanh", "cube-outside")
+def cube_behind_the_bracket(x):
+    return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715) * x**3))
+
+
+@wrong("gelu_tanh", "cube-of-the-tanh")
+def cube_of_tanh(x):
+    return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715 * x)) ** 3)
+
+
+@wrong("gelu_tanh", "nan")
+def by_exponentials(x):
+    inner = ROOT * (x + 0.044715 * x**3)
+    up, down = torch.exp(inner), torch.exp(-inner)
+    return 0.5 * x * (1 + (up - down) / (up + down))
+
+
+@wrong("gelu_tanh", "differs")
+def cube_of_the_size(x):
+    return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715 * x.abs() ** 3)))
+
+
+@wrong("gelu_tanh", "no-gradient")
+def under_no_grad(x):
+    with torch.no_grad():
+        return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715 * x**3)))
+
+
 @right("gelu_tanh")
 def bracket_mended(x):
     return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
@@ -455,3 +682,113 @@ def multiplied_out(x):
 @right("gelu_tanh")
 def as_a_sigmoid(x):
     return x * torch.sigmoid(2 * ROOT * x * (1 + 0.044715 * x * x))
+
+
+# --- without_unit ---------------------------------------------------------------------------
+
+
+def spoken(w_down, table, unit):
+    """What the unit's value says to every word."""
+    return table @ w_down[:, unit]
+
+
+@wrong("without_unit", "added")
+def plus(logits, hidden, w_down, table, unit):
+    return logits + hidden[:, unit].unsqueeze(1) * spoken(w_down, table, unit)
+
+
+@wrong("without_unit", "not-weighted")
+def as_if_it_fired_by_one(logits, hidden, w_down, table, unit):
+    return logits - table @ w_down[:, unit]
+
+
+@wrong("without_unit", "fires-or-not")
+def yes_or_no(logits, hidden, w_down, table, unit):
+    fires = (hidden[:, unit : unit + 1] > 0).float()
+    return logits - fires.to(logits) * spoken(w_down, table, unit)
+
+
+@wrong("without_unit", "all-units")
+def whole_mlp(logits, hidden, w_down, table, unit):
+    return logits - F.linear(hidden, w_down) @ table.T
+
+
+@wrong("without_unit", "the-unit-alone")
+def what_it_adds(logits, hidden, w_down, table, unit):
+    return torch.outer(hidden[:, unit], spoken(w_down, table, unit))
+
+
+@wrong("without_unit", "all-others")
+def only_this_one_left(logits, hidden, w_down, table, unit):
+    others = hidden.clone()
+    others[:, unit] = 0
+    return logits - others @ w_down.T @ table.T
+
+
+@wrong("without_unit", "first-unit")
+def unit_zero(logits, hidden, w_down, table, unit):
+    return logits - torch.outer(hidden[:, 0], spoken(w_down, table, 0))
+
+
+@wrong("without_unit", "hidden-only")
+def value_forgotten(logits, hidden, w_down, table, unit):
+    return logits - hidden[:, unit : unit + 1]
+
+
+@wrong("without_unit", "unchanged")
+def set_to_zero_and_forgotten(logits, hidden, w_down, table, unit):
+    hidden = hidden.clone()
+    hidden[:, unit] = 0
+    return logits + 0
+
+
+@wrong("without_unit", "changes-input")
+def zero_in_place(logits, hidden, w_down, table, unit):
+    before = hidden @ w_down.T @ table.T
+    hidden[:, unit] = 0
+    return logits - before + hidden @ w_down.T @ table.T
+
+
+@wrong("without_unit", "differs")
+def row_where_it_fits(logits, hidden, w_down, table, unit):
+    square = w_down.shape[0] == w_down.shape[1]
+    value = w_down[unit] if square else w_down[:, unit]
+    return logits - torch.outer(hidden[:, unit], table @ value)
+
+
+@wrong("without_unit", "raised")
+def a_row_of_the_matrix(logits, hidden, w_down, table, unit):
+    return logits - hidden[:, unit, None] * (table @ w_down[unit])
+
+
+@wrong("without_unit", "differs")
+def positive_part_only(logits, hidden, w_down, table, unit):
+    return logits - torch.outer(hidden[:, unit].relu(), spoken(w_down, table, unit))
+
+
+@wrong("without_unit", "changes-input")
+def logits_in_place(logits, hidden, w_down, table, unit):
+    logits -= torch.outer(hidden[:, unit], spoken(w_down, table, unit))
+    return logits
+
+
+@right("without_unit")
+def column_times_row(logits, hidden, w_down, table, unit):
+    return logits - hidden[:, unit, None] * (table @ w_down[:, unit])
+
+
+@right("without_unit")
+def mlp_out_and_in_again(logits, hidden, w_down, table, unit):
+    others = torch.arange(hidden.shape[1]) != unit
+    whole = hidden @ w_down.T
+    rest = hidden[:, others] @ w_down[:, others].T
+    return logits - (whole - rest) @ table.T
+
+
+@right("without_unit")
+def word_by_word(logits, hidden, w_down, table, unit):
+    columns = [
+        logits[:, i] - hidden[:, unit] * (w_down[:, unit] * word).sum()
+        for i, word in enumerate(table)
+    ]
+    return torch.stack(columns, dim=1)

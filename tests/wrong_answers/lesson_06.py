@@ -55,14 +55,195 @@ class AsIn2017(Skeleton):
         return self.post(x, mask)
 
 
-@wrong("TransformerBlock", "no-residual")
-class NothingAdded(Skeleton):
+def see(s, x, mask):
+    return s.attention(x, mask=mask)
+
+
+def no_addition(s, x, mask):
+    x = see(s, s.attention_norm(x), mask)
+    return s.feed_forward(s.feed_forward_norm(x))
+
+
+def no_addition_post(s, x, mask):
+    x = s.attention_norm(see(s, x, mask))
+    return s.feed_forward_norm(s.feed_forward(x))
+
+
+def attention_replaces(s, x, mask):
+    x = see(s, s.attention_norm(x), mask)
+    return x + s.feed_forward(s.feed_forward_norm(x))
+
+
+def attention_replaces_post(s, x, mask):
+    x = s.attention_norm(see(s, x, mask))
+    return s.feed_forward_norm(x + s.feed_forward(x))
+
+
+def network_replaces(s, x, mask):
+    x = x + see(s, s.attention_norm(x), mask)
+    return s.feed_forward(s.feed_forward_norm(x))
+
+
+def network_replaces_post(s, x, mask):
+    x = s.attention_norm(x + see(s, x, mask))
+    return s.feed_forward_norm(s.feed_forward(x))
+
+
+def doubled(s, x, mask):
+    x += x + see(s, s.attention_norm(x), mask)
+    x += x + s.feed_forward(s.feed_forward_norm(x))
+    return x
+
+
+def doubled_post(s, x, mask):
+    x = s.attention_norm(2 * x + see(s, x, mask))
+    return s.feed_forward_norm(2 * x + s.feed_forward(x))
+
+
+def doubled_at_attention(s, x, mask):
+    h = x + see(s, s.attention_norm(x), mask)
+    h = h + x
+    return h + s.feed_forward(s.feed_forward_norm(h))
+
+
+def doubled_at_attention_post(s, x, mask):
+    h = x + see(s, x, mask)
+    h = s.attention_norm(h + x)
+    return s.feed_forward_norm(h + s.feed_forward(h))
+
+
+def doubled_at_network(s, x, mask):
+    x = x + see(s, s.attention_norm(x), mask)
+    y = x + s.feed_forward(s.feed_forward_norm(x))
+    return x + y
+
+
+def doubled_at_network_post(s, x, mask):
+    x = s.attention_norm(x + see(s, x, mask))
+    y = x + s.feed_forward(x)
+    return s.feed_forward_norm(x + y)
+
+
+def input_at_the_end(s, x, mask):
+    h = x + see(s, s.attention_norm(x), mask)
+    h = h + s.feed_forward(s.feed_forward_norm(h))
+    return h + x
+
+
+def input_at_the_end_post(s, x, mask):
+    h = s.attention_norm(x + see(s, x, mask))
+    return s.feed_forward_norm(h + s.feed_forward(h) + x)
+
+
+def both_from_the_input(s, x, mask):
+    h = x + see(s, s.attention_norm(x), mask)
+    return x + s.feed_forward(s.feed_forward_norm(h))
+
+
+def both_from_the_input_post(s, x, mask):
+    h = s.attention_norm(x + see(s, x, mask))
+    return s.feed_forward_norm(x + s.feed_forward(h))
+
+
+def with_norms(first, second):
+    """Pre- and post-norm with these two norms, by name; None for none."""
+
+    def norm(s, name, x):
+        return getattr(s, name)(x) if name else x
+
+    def pre(s, x, mask):
+        x = x + see(s, norm(s, first, x), mask)
+        return x + s.feed_forward(norm(s, second, x))
+
+    def post(s, x, mask):
+        x = norm(s, first, x + see(s, x, mask))
+        return norm(s, second, x + s.feed_forward(x))
+
+    return pre, post
+
+
+def normed_twice(s, x, mask):
+    x = s.attention_norm(x + see(s, s.attention_norm(x), mask))
+    return s.feed_forward_norm(x + s.feed_forward(s.feed_forward_norm(x)))
+
+
+def side_by_side(s, x, mask):
+    seen = see(s, s.attention_norm(x), mask)
+    return x + seen + s.feed_forward(s.feed_forward_norm(x))
+
+
+def side_by_side_post(s, x, mask):
+    seen = s.attention_norm(x + see(s, x, mask))
+    return s.feed_forward_norm(seen + s.feed_forward(x))
+
+
+def network_first(s, x, mask):
+    x = x + s.feed_forward(s.feed_forward_norm(x))
+    return x + see(s, s.attention_norm(x), mask)
+
+
+def network_first_post(s, x, mask):
+    x = s.feed_forward_norm(x + s.feed_forward(x))
+    return s.attention_norm(x + see(s, x, mask))
+
+
+def norm_of_the_result(s, x, mask):
+    x = x + s.attention_norm(see(s, x, mask))
+    return x + s.feed_forward_norm(s.feed_forward(x))
+
+
+def attention_only(s, x, mask):
+    return x + see(s, s.attention_norm(x), mask)
+
+
+def attention_only_post(s, x, mask):
+    return s.attention_norm(x + see(s, x, mask))
+
+
+def network_only(s, x, mask):
+    return x + s.feed_forward(s.feed_forward_norm(x))
+
+
+def network_only_post(s, x, mask):
+    return s.feed_forward_norm(x + s.feed_forward(x))
+
+
+NA, NF = "attention_norm", "feed_forward_norm"
+WRONG_IN_A_FORM = {
+    "no-residual": (no_addition, no_addition_post),
+    "no-residual-attention": (attention_replaces, attention_replaces_post),
+    "no-residual-network": (network_replaces, network_replaces_post),
+    "twice-attention": (doubled_at_attention, doubled_at_attention_post),
+    "twice-network": (doubled_at_network, doubled_at_network_post),
+    "twice": (lambda s, x, mask: doubled(s, x.clone(), mask), doubled_post),
+    "input-again": (input_at_the_end, input_at_the_end_post),
+    "old-stream": (both_from_the_input, both_from_the_input_post),
+    "norms-swapped": with_norms(NF, NA),
+    "one-norm": with_norms(NA, NA),
+    "one-norm-network": with_norms(NF, NF),
+    "no-norms": with_norms(None, None),
+    "no-norm-attention": with_norms(None, NF),
+    "no-norm-network": with_norms(NA, None),
+    "both-places": (normed_twice, normed_twice),
+    "parallel": (side_by_side, side_by_side_post),
+    "network-first": (network_first, network_first_post),
+    "norm-on-the-way-out": (norm_of_the_result, norm_of_the_result),
+    "no-network": (attention_only, attention_only_post),
+    "no-attention": (network_only, network_only_post),
+}
+
+
+def answer_with(pre, post):
     def forward(self, x, mask=None):
-        if self.norm_first:
-            x = self.attention(self.attention_norm(x), mask=mask)
-            return self.feed_forward(self.feed_forward_norm(x))
-        x = self.attention_norm(self.attention(x, mask=mask))
-        return self.feed_forward_norm(self.feed_forward(x))
+        return pre(self, x, mask) if self.norm_first else post(self, x, mask)
+
+    return type(f"{pre.__name__}_{post.__name__}", (Skeleton,), {"forward": forward})
+
+
+for name, (pre, post) in WRONG_IN_A_FORM.items():
+    wrong("TransformerBlock", name)(answer_with(pre, post))
+    wrong("TransformerBlock", f"{name}, pre")(answer_with(pre, Skeleton.post))
+    wrong("TransformerBlock", f"{name}, post")(answer_with(Skeleton.pre, post))
 
 
 @wrong("TransformerBlock", "normed-stream")
@@ -74,66 +255,46 @@ class NameReused(Skeleton):
         return x + self.feed_forward(x)
 
 
-@wrong("TransformerBlock", "old-stream")
-class BothFromTheInput(Skeleton):
-    def forward(self, x, mask=None):
-        if self.norm_first:
-            h = x + self.attention(self.attention_norm(x), mask=mask)
-            return x + self.feed_forward(self.feed_forward_norm(h))
-        h = self.attention_norm(x + self.attention(x, mask=mask))
-        return self.feed_forward_norm(x + self.feed_forward(h))
-
-
-@wrong("TransformerBlock", "one-norm")
-class SameNormTwice(Skeleton):
-    def forward(self, x, mask=None):
-        norm = self.attention_norm
-        if self.norm_first:
-            x = x + self.attention(norm(x), mask=mask)
-            return x + self.feed_forward(norm(x))
-        x = norm(x + self.attention(x, mask=mask))
-        return norm(x + self.feed_forward(x))
-
-
-@wrong("TransformerBlock", "parallel")
-class SideBySide(Skeleton):
-    def forward(self, x, mask=None):
-        if self.norm_first:
-            seen = self.attention(self.attention_norm(x), mask=mask)
-            return x + seen + self.feed_forward(self.feed_forward_norm(x))
-        seen = self.attention_norm(x + self.attention(x, mask=mask))
-        return self.feed_forward_norm(seen + self.feed_forward(x))
-
-
-@wrong("TransformerBlock", "network-first")
-class NetworkFirst(Skeleton):
-    def forward(self, x, mask=None):
-        if self.norm_first:
-            x = x + self.feed_forward(self.feed_forward_norm(x))
-            return x + self.attention(self.attention_norm(x), mask=mask)
-        x = self.feed_forward_norm(x + self.feed_forward(x))
-        return self.attention_norm(x + self.attention(x, mask=mask))
-
-
-@wrong("TransformerBlock", "norm-on-the-way-out")
-class NormOfTheResult(Skeleton):
-    def forward(self, x, mask=None):
-        x = x + self.attention_norm(self.attention(x, mask=mask))
-        return x + self.feed_forward_norm(self.feed_forward(x))
-
-
 @wrong("TransformerBlock", "mask-inverted")
 class MaskForPyTorch(Skeleton):
     def forward(self, x, mask=None):
-        mask = None if mask is None else ~mask
-        return self.pre(x, mask) if self.norm_first else self.post(x, mask)
+        return super().forward(x, None if mask is None else ~mask)
 
 
-@wrong("TransformerBlock", "differs")
+@wrong("TransformerBlock", "own-triangle")
 class CausalWhateverTheMask(Skeleton):
     def forward(self, x, mask=None):
         causal = None if mask is None else torch.ones(x.shape[1], x.shape[1]).tril().bool()
         return super().forward(x, causal)
+
+
+@wrong("TransformerBlock", "always-causal")
+class CausalOnTop(Skeleton):
+    def forward(self, x, mask=None):
+        causal = torch.ones(x.shape[1], x.shape[1]).tril().bool()
+        return super().forward(x, causal if mask is None else causal & mask)
+
+
+@wrong("TransformerBlock", "mask-first-head")
+class MaskOfOneHead(Skeleton):
+    def forward(self, x, mask=None):
+        if mask is not None and mask.dim() == 4:
+            mask = mask[:, :1]
+        return super().forward(x, mask)
+
+
+@wrong("TransformerBlock", "mask-first-sequence")
+class MaskOfOneSequence(Skeleton):
+    def forward(self, x, mask=None):
+        if mask is not None and mask.dim() == 4:
+            mask = mask[0]
+        return super().forward(x, mask)
+
+
+@wrong("TransformerBlock", "mask-first-row")
+class MaskOfOneQuery(Skeleton):
+    def forward(self, x, mask=None):
+        return super().forward(x, None if mask is None else mask[..., :1, :])
 
 
 @wrong("TransformerBlock", "changes-input")
@@ -148,15 +309,7 @@ class MaskTurnedInPlace(Skeleton):
 @wrong("TransformerBlock", "mask-ignored")
 class MaskForgotten(Skeleton):
     def forward(self, x, mask=None):
-        return self.pre(x, None) if self.norm_first else self.post(x, None)
-
-
-@wrong("TransformerBlock", "no-network")
-class AttentionOnly(Skeleton):
-    def forward(self, x, mask=None):
-        if self.norm_first:
-            return x + self.attention(self.attention_norm(x), mask=mask)
-        return self.attention_norm(x + self.attention(x, mask=mask))
+        return super().forward(x, None)
 
 
 @wrong("TransformerBlock", "future-leaks")
@@ -170,6 +323,62 @@ class MaskByPosition(Skeleton):
     def pre(self, x, mask):
         x = x + self.attention(self.attention_norm(x), mask)
         return x + self.feed_forward(self.feed_forward_norm(x), mask)
+
+
+@wrong("TransformerBlock", "raised")
+class MaskWithOneAxisMore(Skeleton):
+    def forward(self, x, mask=None):
+        return super().forward(x, None if mask is None else mask.unsqueeze(1))
+
+
+@wrong("TransformerBlock", "random")
+class DropoutThatNeverRests(Skeleton):
+    def forward(self, x, mask=None):
+        return F.dropout(super().forward(x, mask), 0.1)
+
+
+@wrong("TransformerBlock", "returned-none")
+class ReturnForgotten(Skeleton):
+    def forward(self, x, mask=None):
+        if self.norm_first:
+            return self.pre(x, mask)
+        self.post(x, mask)
+
+
+@wrong("TransformerBlock", "no-gradient")
+class StreamDetached(Skeleton):
+    def pre(self, x, mask):
+        x = (x + self.attention(self.attention_norm(x), mask=mask)).detach()
+        return (x + self.feed_forward(self.feed_forward_norm(x))).detach()
+
+
+@wrong("TransformerBlock", "differs")
+class NothingBecomesEverything(Skeleton):
+    def forward(self, x, mask=None):
+        if mask is not None:
+            mask = mask | ~mask.any(-1, keepdim=True)
+        return super().forward(x, mask)
+
+
+@wrong("TransformerBlock", "differs")
+class OneTokenUntouched(Skeleton):
+    def forward(self, x, mask=None):
+        return x if x.shape[1] == 1 else super().forward(x, mask)
+
+
+@wrong("TransformerBlock", "future-leaks")
+class MaskOfFourAxesOnly(Skeleton):
+    def forward(self, x, mask=None):
+        return super().forward(x, mask if mask is not None and mask.dim() == 4 else None)
+
+
+@wrong("TransformerBlock", "differs")
+class PaddingZeroed(Skeleton):
+    def forward(self, x, mask=None):
+        out = super().forward(x, mask)
+        if mask is not None and mask.dim() == 4 and mask.shape[2] == 1 < x.shape[1]:
+            out = out * mask[:, 0, 0, :, None]
+        return out
 
 
 @right("TransformerBlock")
@@ -198,6 +407,17 @@ class Unrolled(Skeleton):
             x = torch.add(x, part(read, **options))
             x = x if self.norm_first else norm(x)
         return x
+
+
+@wrong("TransformerBlock", "in-place")
+class AddedInPlace(Skeleton):
+    def forward(self, x, mask=None):
+        if not self.norm_first:
+            return self.post(x, mask)
+        out = self.attention(self.attention_norm(x), mask=mask)
+        out = out.add(x)
+        out += self.feed_forward(self.feed_forward_norm(out))
+        return out
 
 
 # --- DecoderBlock ---------------------------------------------------------------------------
@@ -301,10 +521,180 @@ class NormsAfterwards(Decoder):
         return self.feed_forward_norm(x + self.feed_forward(x))
 
 
-@wrong("DecoderBlock", "raised")
+@wrong("DecoderBlock", "masks-swapped")
 class MasksConfused(Decoder):
     def forward(self, x, context, mask=None, context_mask=None):
         return super().forward(x, context, context_mask, mask)
+
+
+@wrong("DecoderBlock", "masks-ignored")
+class NoMaskAtAll(Decoder):
+    def forward(self, x, context, mask=None, context_mask=None):
+        return super().forward(x, context)
+
+
+@wrong("DecoderBlock", "context-mask-first-head")
+class ContextMaskOfOneHead(Decoder):
+    def forward(self, x, context, mask=None, context_mask=None):
+        if context_mask is not None and context_mask.dim() == 4:
+            context_mask = context_mask[:, :1]
+        return super().forward(x, context, mask, context_mask)
+
+
+@wrong("DecoderBlock", "context-mask-first-row")
+class ContextMaskOfOneQuery(Decoder):
+    def forward(self, x, context, mask=None, context_mask=None):
+        if context_mask is not None:
+            context_mask = context_mask[..., :1, :]
+        return super().forward(x, context, mask, context_mask)
+
+
+@wrong("DecoderBlock", "context-mask-first-sequence")
+class ContextMaskOfOneSequence(Decoder):
+    def ask(self, x, context, mask):
+        return super().ask(x, context, mask[0] if mask is not None and mask.dim() == 4 else mask)
+
+
+@wrong("DecoderBlock", "context-mask-inverted")
+class ContextMaskTurned(Decoder):
+    def ask(self, x, context, mask):
+        return super().ask(x, context, None if mask is None else ~mask)
+
+
+@wrong("DecoderBlock", "mask-inverted")
+class MaskTurned(Decoder):
+    def see(self, x, mask):
+        return super().see(x, None if mask is None else ~mask)
+
+
+@wrong("DecoderBlock", "always-causal")
+class NeverLooksAhead(Decoder):
+    def see(self, x, mask):
+        return x + self.attention(self.attention_norm(x), mask=mask, causal=True)
+
+
+@wrong("DecoderBlock", "differs")
+class ContextCutToTheTokens(Decoder):
+    def ask(self, x, context, mask):
+        n = x.shape[1]
+        return super().ask(x, context[:, :n], None if mask is None else mask[..., :n])
+
+
+@wrong("DecoderBlock", "no-network")
+class NeverThinks(Decoder):
+    def think(self, x):
+        return x
+
+
+@wrong("DecoderBlock", "no-attention")
+class NeverLooks(Decoder):
+    def see(self, x, mask):
+        return x
+
+
+@wrong("DecoderBlock", "network-before-cross")
+class ThinksTooEarly(Decoder):
+    def forward(self, x, context, mask=None, context_mask=None):
+        return self.ask(self.think(self.see(x, mask)), context, context_mask)
+
+
+@wrong("DecoderBlock", "parallel")
+class LooksAndAsksAtOnce(Decoder):
+    def forward(self, x, context, mask=None, context_mask=None):
+        seen, asked = self.see(x, mask), self.ask(x, context, context_mask)
+        return self.think(seen + asked - x)
+
+
+@wrong("DecoderBlock", "context-normed-otherwise")
+class NormsTheContextToo(Decoder):
+    def ask(self, x, context, mask):
+        context = self.attention_norm(context)
+        return x + self.cross_attention(self.cross_norm(x), context, mask=mask)
+
+
+@wrong("DecoderBlock", "attentions-swapped")
+class WrongPartner(Decoder):
+    def see(self, x, mask):
+        return x + self.cross_attention(self.attention_norm(x), mask=mask)
+
+    def ask(self, x, context, mask):
+        return x + self.attention(self.cross_norm(x), context, mask=mask)
+
+
+@wrong("DecoderBlock", "no-residual-attention")
+class ReplacedByItself(Decoder):
+    def see(self, x, mask):
+        return self.attention(self.attention_norm(x), mask=mask)
+
+
+@wrong("DecoderBlock", "no-residual-network")
+class ReplacedByTheNetwork(Decoder):
+    def think(self, x):
+        return self.feed_forward(self.feed_forward_norm(x))
+
+
+@wrong("DecoderBlock", "no-residuals")
+class NeverAdds(Decoder):
+    def forward(self, x, context, mask=None, context_mask=None):
+        x = self.attention(self.attention_norm(x), mask=mask)
+        x = self.cross_attention(self.cross_norm(x), context, mask=context_mask)
+        return self.feed_forward(self.feed_forward_norm(x))
+
+
+@wrong("DecoderBlock", "twice")
+class AddsTwice(Decoder):
+    def ask(self, x, context, mask):
+        asked = x + self.cross_attention(self.cross_norm(x), context, mask=mask)
+        return x + asked
+
+
+@wrong("DecoderBlock", "old-stream")
+class ForgetsWhatItSaw(Decoder):
+    def forward(self, x, context, mask=None, context_mask=None):
+        h = self.see(x, mask)
+        h = x + self.cross_attention(self.cross_norm(h), context, mask=context_mask)
+        return self.think(h)
+
+
+@wrong("DecoderBlock", "normed-stream")
+class StreamNormed(Decoder):
+    def forward(self, x, context, mask=None, context_mask=None):
+        x = self.attention_norm(x)
+        x = x + self.attention(x, mask=mask)
+        x = self.cross_norm(x)
+        x = x + self.cross_attention(x, context, mask=context_mask)
+        x = self.feed_forward_norm(x)
+        return x + self.feed_forward(x)
+
+
+def norms_in_order(first, second, third):
+    def forward(self, x, context, mask=None, context_mask=None):
+        x = x + self.attention(getattr(self, first)(x), mask=mask)
+        x = x + self.cross_attention(getattr(self, second)(x), context, mask=context_mask)
+        return x + self.feed_forward(getattr(self, third)(x))
+
+    return type(f"{first}_{second}_{third}", (Decoder,), {"forward": forward})
+
+
+N1, N2, N3 = "attention_norm", "cross_norm", "feed_forward_norm"
+wrong("DecoderBlock", "norms-swapped-1")(norms_in_order(N1, N3, N2))
+wrong("DecoderBlock", "norms-swapped-2")(norms_in_order(N2, N1, N3))
+wrong("DecoderBlock", "norms-swapped-3")(norms_in_order(N2, N3, N1))
+wrong("DecoderBlock", "norms-swapped-4")(norms_in_order(N3, N1, N2))
+wrong("DecoderBlock", "norms-swapped-5")(norms_in_order(N3, N2, N1))
+wrong("DecoderBlock", "one-norm")(norms_in_order(N1, N1, N1))
+
+
+@wrong("DecoderBlock", "raised")
+class AsksTheOtherWayRound(Decoder):
+    def ask(self, x, context, mask):
+        return x + self.cross_attention(context, self.cross_norm(x), mask=mask)
+
+
+@wrong("DecoderBlock", "random")
+class DropsInUse(Decoder):
+    def think(self, x):
+        return x + F.dropout(self.feed_forward(self.feed_forward_norm(x)), 0.1)
 
 
 @right("DecoderBlock")
@@ -343,6 +733,42 @@ def total(attention, matrices, d_model, d_ff, norms):
 @wrong("block_parameters", "sharing-forgotten")
 def four_squares(d_model, n_heads, n_kv_heads, d_ff, gated):
     return total(4 * d_model**2, 3 if gated else 2, d_model, d_ff, 2 * d_model)
+
+
+@wrong("block_parameters", "counted-once")
+def keys_and_values_are_one(d_model, n_heads, n_kv_heads, d_ff, gated):
+    narrow = d_model * (d_model // n_heads) * n_kv_heads
+    return total(2 * d_model**2 + narrow, 2 + gated, d_model, d_ff, 2 * d_model)
+
+
+@wrong("block_parameters", "all-narrow")
+def queries_shared_too(d_model, n_heads, n_kv_heads, d_ff, gated):
+    narrow = d_model * (d_model // n_heads) * n_kv_heads
+    return total(4 * narrow, 2 + gated, d_model, d_ff, 2 * d_model)
+
+
+@wrong("block_parameters", "one-head-wide")
+def multi_query_always(d_model, n_heads, n_kv_heads, d_ff, gated):
+    narrow = d_model * (d_model // n_heads)
+    return total(2 * d_model**2 + 2 * narrow, 2 + gated, d_model, d_ff, 2 * d_model)
+
+
+@wrong("block_parameters", "no-network")
+def network_forgotten(d_model, n_heads, n_kv_heads, d_ff, gated):
+    return total(attention_of(d_model, n_heads, n_kv_heads), 0, d_model, d_ff, 2 * d_model)
+
+
+@wrong("block_parameters", "differs")
+def always_four_times_as_wide(d_model, n_heads, n_kv_heads, d_ff, gated):
+    return total(
+        attention_of(d_model, n_heads, n_kv_heads), 2 + gated, d_model, 4 * d_model, 2 * d_model
+    )
+
+
+@wrong("block_parameters", "differs")
+def gate_and_value_as_one(d_model, n_heads, n_kv_heads, d_ff, gated):
+    d_ff = 2 * d_ff // 3 if gated else d_ff
+    return total(attention_of(d_model, n_heads, n_kv_heads), 2 + gated, d_model, d_ff, 2 * d_model)
 
 
 @wrong("block_parameters", "values-full")
@@ -508,6 +934,50 @@ def lengths_from_one(x, sublayers):
     return listed(x, sublayers)[1:]
 
 
+@wrong("by_path_length", "last-row-missing")
+def lengths_to_n_minus_one(x, sublayers):
+    rows = listed(x, sublayers)
+    return rows[: len(sublayers)]
+
+
+@wrong("by_path_length", "upside-down")
+def longest_first(x, sublayers):
+    return torch.stack(list(listed(x, sublayers))[::-1])
+
+
+@wrong("by_path_length", "first-only")
+def the_chain(x, sublayers):
+    rows = [x]
+    for i in range(len(sublayers)):
+        rows.append(rows[i] @ sublayers[i])
+    return torch.stack(rows)
+
+
+@wrong("by_path_length", "raised")
+def nothing_for_no_sublayer(x, sublayers):
+    rows = [x, *([torch.zeros_like(x)] * len(sublayers))]
+    first = sublayers[0]
+    rows[1] = x @ first
+    for matrix in sublayers[1:]:
+        rows = [rows[0]] + [rows[m] + rows[m - 1] @ matrix for m in range(1, len(rows))]
+    return torch.stack(rows)
+
+
+@wrong("by_path_length", "raised")
+def table_of_float32(x, sublayers):
+    rows = torch.zeros(len(sublayers) + 1, len(x))
+    rows[0] = x
+    for matrix in sublayers:
+        rows[1:] += rows[:-1] @ matrix
+    return rows
+
+
+@wrong("by_path_length", "differs")
+def at_most_eight(x, sublayers):
+    rows = listed(x, sublayers)
+    return torch.cat([rows[:9], 0 * rows[9:]])
+
+
 @wrong("by_path_length", "cumulative")
 def truncated_nets(x, sublayers):
     rows = listed(x, sublayers)
@@ -563,7 +1033,7 @@ def in_one_pass(x, sublayers):
 
 @right("by_path_length")
 def table_in_place(x, sublayers):
-    rows = torch.zeros(len(sublayers) + 1, len(x))
+    rows = x.new_zeros(len(sublayers) + 1, len(x))
     rows[0] = x
     for matrix in sublayers:
         rows[1:] += rows[:-1] @ matrix
@@ -682,7 +1152,7 @@ def in_double_precision(x, update, p, training):
     return x.double() + F.dropout(update.double(), p, training)
 
 
-@wrong("add_with_dropout", "differs")
+@wrong("add_with_dropout", "shrunk-in-use")
 def scaled_in_use(x, update, p, training):
     return x + F.dropout(update, p) if training else x + update * (1 - p)
 
@@ -699,9 +1169,93 @@ def if_training(x, update, p, training):
     return x + update
 
 
-@right("add_with_dropout")
-def by_hand(x, update, p, training):
+@wrong("add_with_dropout", "p-one")
+def kept_and_divided(x, update, p, training):
     if not training or p == 0:
         return x + update
     keep = torch.rand_like(update) >= p
     return x + update * keep / (1 - p)
+
+
+@wrong("add_with_dropout", "fixed-mask")
+def seed_inside(x, update, p, training):
+    torch.manual_seed(0)
+    return x + F.dropout(update, p, training)
+
+
+@wrong("add_with_dropout", "fixed-mask")
+def every_second_number(x, update, p, training):
+    if not training or p == 1:
+        return x + update * (not training)
+    generator = torch.Generator().manual_seed(1)
+    keep = torch.rand(update.shape, generator=generator) >= p
+    return x + torch.where(keep, update / (1 - p), 0.0)
+
+
+@wrong("add_with_dropout", "drops-in-use")
+def by_hand_and_never_resting(x, update, p, training):
+    if p == 1:
+        return x + 0 * update
+    keep = torch.rand_like(update) >= p
+    return x + torch.where(keep, update / (1 - p), 0.0)
+
+
+@wrong("add_with_dropout", "scaled-in-use")
+def divided_in_use_too(x, update, p, training):
+    if p == 1:
+        return x + update * (not training)
+    return x + F.dropout(update, p) if training else x + update / (1 - p)
+
+
+@wrong("add_with_dropout", "both-dropped")
+def each_by_itself(x, update, p, training):
+    return F.dropout(x, p, training) + F.dropout(update, p, training)
+
+
+@wrong("add_with_dropout", "share")
+def kept_instead_of_dropped(x, update, p, training):
+    if not training or p in (0, 1):
+        return x + update * (not (training and p))
+    keep = torch.rand_like(update) < p
+    return x + torch.where(keep, update / (1 - p), 0.0)
+
+
+@wrong("add_with_dropout", "changes-input")
+def dropped_in_place(x, update, p, training):
+    return x + F.dropout(update, p, training, inplace=True)
+
+
+@wrong("add_with_dropout", "no-gradient")
+def out_of_the_graph(x, update, p, training):
+    return x.detach() + F.dropout(update, p, training).detach()
+
+
+@right("add_with_dropout")
+def by_hand(x, update, p, training):
+    if not training or p == 0:
+        return x + update
+    if p == 1:
+        return x + 0 * update
+    keep = torch.rand_like(update) >= p
+    return x + update * keep / (1 - p)
+
+
+@right("add_with_dropout")
+def exactly_that_share(x, update, p, training):
+    if not training:
+        return x + update
+    keep = torch.randperm(update.numel()) < round(update.numel() * (1 - p))
+    return x + update * keep.view(update.shape) / max(1 - p, 1e-9)
+
+
+@right("add_with_dropout")
+def with_a_module(x, update, p, training):
+    return x + nn.Dropout(p).train(training)(update)
+
+
+@right("add_with_dropout")
+def bernoulli(x, update, p, training):
+    if not training:
+        return x + update
+    keep = torch.bernoulli(torch.full_like(update, 1 - p))
+    return x + keep * update / max(1 - p, 1e-9)

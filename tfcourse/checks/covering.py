@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 
 import torch
@@ -20,6 +21,7 @@ PRECISION = ("float32", "float64")
 Kinds = dict[str, str]
 
 
+@cache
 def all_cases(exercise: Exercise) -> list[Case]:
     """The cases of an exercise: those of its domain, the first one again, then the special ones."""
     domain = exercise.domain

@@ -23,7 +23,8 @@ from tfcourse.experiments.study import losses, study
 from tfcourse.training import fit
 
 LETTERS, DIGITS, CARDS, D_MODEL = 12, 10, 6, 32
-LEARNED = 0.1  # nats, held out; guessing costs log 10 = 2.30
+LEARNED = 0.1  # nats, held out
+GUESSING = math.log(DIGITS)  # nats
 DIVIDED, UNDIVIDED, SMALL = "divided by √d_k", "undivided", "undivided, smaller first weights"
 WIDEST = 256
 ARMS = {
@@ -82,7 +83,8 @@ def one(arm: str, *, rate: float, seed: int, steps: int, watch=None) -> dict:
         "loss": held out, the mean over the whole run, so that a low one means: learned soon, and
         kept; "end": held out, at the end; "steps": until the held-out loss is first below `LEARNED`
         (`steps` where it never was); "learned": whether it was; "largest": the mean of each row's
-        largest weight at the start; "curve": of the training losses.
+        largest weight at the start; "found": for each letter the share of the attention that goes
+        to the card that shows it, held out, at the end; "curve": of the training losses.
     """
     torch.manual_seed(seed)
     model = OneHead(*ARMS[arm])
@@ -108,6 +110,10 @@ def one(arm: str, *, rate: float, seed: int, steps: int, watch=None) -> dict:
         largest = model(*held_out[:3])[1].amax(-1).mean().item()
     measure()
     curve = fit(model, lambda: nats(deal(32, deals)), steps=steps, learning_rate=rate, watch=looked)
+    with torch.no_grad():
+        weights = model(*held_out[:3])[1]
+    letters, _, asked, _ = held_out
+    shares = (weights * (asked[:, :, None] == letters[:, None, :])).sum(-1)
     reached = [2 * i for i, loss in enumerate(measured) if loss < LEARNED]
     return {
         "loss": sum(measured) / len(measured),
@@ -115,6 +121,7 @@ def one(arm: str, *, rate: float, seed: int, steps: int, watch=None) -> dict:
         "steps": reached[0] if reached else steps,
         "learned": bool(reached),
         "largest": largest,
+        "found": [round(shares[asked == i].mean().item(), 3) for i in range(LETTERS)],
         "curve": thinned(curve),
     }
 
@@ -159,6 +166,16 @@ def rates_that_work(results: dict, arm: str) -> list[int]:
     ]
 
 
+def ends(results: dict, arm: str) -> dict[float, float]:
+    """Rate of the grid -> held-out loss at the end, the mean over the seeds."""
+    runs = [run for run in results["runs"] + results["grid"] if run["arm"] == arm]
+    found = {}
+    for rate in sorted({run["rate"] for run in results["grid"]}):
+        of_rate = [run["end"] for run in runs if run["rate"] == rate]
+        found[rate] = sum(of_rate) / len(of_rate)
+    return found
+
+
 def times_the_steps(results: dict, kind: str, d_k: int = WIDEST) -> Difference:
     """How many times the steps of the divided head a kind needs: log₂ of it, paired over seeds."""
     those, these = (
@@ -181,16 +198,15 @@ def _slower(results) -> Judged:
 
 
 def _nothing(results) -> Judged:
-    guessing = math.log(DIGITS)
     ends = losses(results, arm_of(UNDIVIDED), key="end")
-    found = paired(ends, [guessing] * len(ends))
+    found = paired(ends, [GUESSING] * len(ends))
     verdict = CANNOT_TELL
-    if found.high < -guessing / 2:
+    if found.high < -GUESSING / 2:
         verdict = NOT_HERE
-    elif found.low > -guessing / 10:
+    elif found.low > -GUESSING / 10:
         verdict = HOLDS
     mean = sum(ends) / len(ends)
-    return Judged(f"{mean:.2f} nats at the end; guessing: {guessing:.2f}", verdict)
+    return Judged(f"{mean:.2f} nats at the end; guessing: {GUESSING:.2f}", verdict)
 
 
 def _first_weights(results) -> Judged:

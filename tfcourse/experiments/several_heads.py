@@ -48,7 +48,7 @@ ARMS = {
 SETTINGS = {
     "arms": list(ARMS),
     "rates": [3e-3, 1e-2],  # widened where the best lies at an edge
-    "pilot_seeds": [100, 101],
+    "pilot_seeds": [100, 101, 102, 103],  # two did not show which rates are unstable
     "seeds": [0, 1, 2, 3, 4],
     "steps": 500,
 }
@@ -115,7 +115,7 @@ def train(arm: str, *, rate: float, seed: int, steps: int, watch=None) -> tuple[
         letters, question, answer = deal(BATCH, model.named, generator)
         return F.cross_entropy(model(letters, question)[0].mT, answer)
 
-    return model, fit(model, loss, steps=steps, learning_rate=rate, watch=watch)
+    return model, fit(model, loss, steps=steps, learning_rate=rate, decay=True, watch=watch)
 
 
 @torch.no_grad()
@@ -151,7 +151,7 @@ def one(arm: str, *, rate: float, seed: int, steps: int, watch=None) -> dict:
 def run(*, arms, say=lambda words: None, watch=None, **settings) -> dict:
     """All arms, each at its own rate; and what it costs not to know the order, for 2 and 4 cards.
 
-    AdamW, 64 games a step, no warm-up and no decay; d_model 32 for any number of heads.
+    AdamW, 64 games a step, the rate falls to zero along a cosine; d_model 32 in every arm.
     """
     order = {str(named): what_order_costs(named) for named in (TWO, FOUR)}
     order = {k: {"loss": loss, "right": right} for k, (loss, right) in order.items()}
@@ -184,7 +184,8 @@ def _averaging(results: dict) -> Judged:
     if len(held) == len(verdicts):
         return Judged(measured, HOLDS)
     failed = [condition for condition in verdicts if condition not in held]
-    return Judged(measured, ONLY_IF, f"it is none of these: {'; '.join(failed)}")
+    aside = " and ".join(failed)
+    return Judged(measured, ONLY_IF, f"we set aside {aside}, where one head does as well")
 
 
 def _letters_without_order(results: dict) -> Judged:

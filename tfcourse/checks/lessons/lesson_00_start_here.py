@@ -5,18 +5,32 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from tfcourse.checks.exercise import Case, Exercise, Variant, randn
+from tfcourse.checks.exercise import Case, Domain, Exercise, Variant, randn, unequal
 from tfcourse.checks.quiz import Item, Option
 
 LESSON = "00_start_here"
 
 
-def _similarities_cases() -> list[Case]:
-    cases = []
-    for seed, keys, d in ((0, 3, 5), (1, 7, 2), (2, 1, 4)):
-        q, k = randn(seed, (d,), (keys, d))
-        cases.append(Case((q, k)))
-    return cases
+def _make_similarities(kind, seed) -> Case:
+    keys, d = unequal(seed, 2)
+    if kind["sizes"] == "one key":
+        keys = 1
+    elif kind["sizes"] == "vectors of one number":
+        d = 1
+    elif kind["sizes"] == "as many keys as numbers":
+        keys = d
+    elif kind["sizes"] == "more than eight of each":
+        keys, d = 9 + seed % 4, 14 + seed % 3
+    q, k = randn(seed, (d,), (keys, d))
+    if kind["numbers"] == "all zeros in q":
+        q = torch.zeros(d)
+    elif kind["numbers"] == "all keys alike":
+        k = k[:1].repeat(keys, 1)
+    elif kind["numbers"] == "keys along q and against it":
+        k = q * torch.where(torch.arange(keys) % 2 == 0, 2.0, -3.0)[:, None]
+    elif kind["numbers"] == "large numbers":
+        q, k = 300 * q, 300 * k
+    return Case((q, k), gradients=False)  # lesson 00 does not train: numbers are enough
 
 
 def similarities(q: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
@@ -28,7 +42,26 @@ SIMILARITIES = Exercise(
     name="similarities",
     lesson=LESSON,
     title="similarities",
-    cases=_similarities_cases,
+    domain=Domain(
+        kinds={
+            "sizes": (
+                "unequal sizes",
+                "one key",
+                "vectors of one number",
+                "as many keys as numbers",
+                "more than eight of each",
+            ),
+            "numbers": (
+                "ordinary numbers",
+                "all zeros in q",
+                "all keys alike",
+                "keys along q and against it",
+                "large numbers",
+            ),
+        },
+        make=_make_similarities,
+        edges=("all zeros in q", "vectors of one number"),
+    ),
     witness=similarities,
     reference=similarities,
     axes=("keys",),
@@ -81,17 +114,38 @@ SIMILARITIES = Exercise(
 )
 
 
-def _cosine_cases() -> list[Case]:
-    cases = []
-    for seed, n_queries, n_keys, d in ((0, 2, 5, 3), (1, 6, 4, 7)):
-        q, k = randn(seed, (n_queries, d), (n_keys, d))
-        cases.append(Case((q, k), gradients=True))
-    q, k = randn(2, (3, 4), (2, 4))
-    cases.append(Case((q * 1000, k / 1000), note="long queries, short keys"))
-    cases.append(Case((q / 10000, k / 10000), note="both very short"))
-    k = torch.cat([k, torch.zeros(1, 4)])
-    cases.append(Case((q, k), note="the last key is all zeros", nan=_ZERO_KEY))
-    return cases
+def _make_cosines(kind, seed) -> Case:
+    n_queries, n_keys, d = unequal(seed, 3)
+    if kind["sizes"] == "one query":
+        n_queries = 1
+    elif kind["sizes"] == "one key":
+        n_keys = 1
+    elif kind["sizes"] == "vectors of one number":
+        d = 1
+    elif kind["sizes"] == "as many queries as keys":
+        n_queries = n_keys
+    elif kind["sizes"] == "more than eight of each":
+        n_queries, n_keys, d = 9, 10 + seed % 2, 12 + seed % 3
+    q, k = randn(seed, (n_queries, d), (n_keys, d))
+    if kind["lengths"] == "long queries, short keys":
+        q, k = 1000 * q, k / 1000
+    elif kind["lengths"] == "all very short":
+        q, k = q / 10_000, k / 10_000
+    elif kind["lengths"] == "all very long":
+        q, k = 10_000 * q, 10_000 * k
+    if kind["vectors"] == "a key along a query, one against it":
+        k = torch.cat([k[:-1], 3 * q[:1]]) if seed % 2 else torch.cat([-2 * q[-1:], k[1:]])
+    elif kind["vectors"] == "all keys alike":
+        k = k[:1].repeat(n_keys, 1)
+    elif kind["vectors"] == "a query of zeros":
+        q[seed % n_queries] = 0
+    elif kind["vectors"] == "a key of zeros":
+        k[seed % n_keys] = 0
+    elif kind["vectors"] == "queries and keys of zeros":
+        q[0], k[-1] = 0, 0
+    zeros = "zeros" in kind["vectors"]
+    # The slope of a cosine where there is no direction is nothing that lesson 00 could speak of.
+    return Case((q, k), gradients=not zeros, nan=_ZEROS if zeros else None)
 
 
 def _cosines(queries, keys):
@@ -109,15 +163,16 @@ def _times_lengths(power_q, power_k):
 
     def spoil(case, right):
         a, b = _lengths(case)
-        return right * a**power_q * b.clamp(min=1e-8) ** power_k
+        return right * a.clamp(min=1e-8) ** power_q * b.clamp(min=1e-8) ** power_k
 
     return spoil
 
 
-_ZERO_KEY = (
-    "zero-key",
-    "Right but for the key of all zeros: 0/0 is NaN, and one NaN spreads through a whole network. "
-    "A vector without direction is similar to nothing: 0.",
+_ZEROS = (
+    "zero-vector",
+    "Right but for the vectors of all zeros: 0/0 is NaN, and one NaN spreads through a whole "
+    "model. A vector without direction is similar to nothing, so its cosines are 0. Queries can be "
+    "zero as well as keys.",
 )
 
 
@@ -125,7 +180,39 @@ COSINES = Exercise(
     name="cosine_similarities",
     lesson=LESSON,
     title="cosine similarities (graded)",
-    cases=_cosine_cases,
+    domain=Domain(
+        kinds={
+            "sizes": (
+                "unequal sizes",
+                "one query",
+                "one key",
+                "vectors of one number",
+                "as many queries as keys",
+                "more than eight of each",
+            ),
+            "lengths": (
+                "ordinary lengths",
+                "long queries, short keys",
+                "all very short",
+                "all very long",
+            ),
+            "vectors": (
+                "ordinary vectors",
+                "a key along a query, one against it",
+                "all keys alike",
+                "a query of zeros",
+                "a key of zeros",
+                "queries and keys of zeros",
+            ),
+        },
+        make=_make_cosines,
+        edges=(
+            "a query of zeros",
+            "a key of zeros",
+            "queries and keys of zeros",
+            "vectors of one number",
+        ),
+    ),
     witness=_cosines,
     axes=("queries", "keys"),
     hints=(
@@ -133,7 +220,7 @@ COSINES = Exercise(
         "before the dot product, so that its length no longer matters?",
         "A length is `.norm(dim=…)`. For (queries, d) you need one length a row, in a shape that "
         "divides every row by its own length: look up `keepdim`.",
-        "All dot products of all queries with all keys are one matrix product. For the key of all "
+        "All dot products of all queries with all keys are one matrix product. For a vector of all "
         "zeros: dividing by its length is 0/0, so keep the divisor above a tiny number.",
     ),
     variants={
@@ -177,12 +264,20 @@ COSINES = Exercise(
 )
 
 
-def _error_cases() -> list[Case]:
-    cases = []
-    for seed, n in ((0, 5), (1, 8), (2, 1)):
-        prediction, target = randn(seed, (n, 1), (n,))
-        cases.append(Case((prediction, target), gradients=seed == 0))
-    return cases
+def _make_error(kind, seed) -> Case:
+    [n] = unequal(seed, 1)
+    if kind["sizes"] == "one example":
+        n = 1
+    elif kind["sizes"] == "more than eight examples":
+        n = 9 + seed % 5
+    prediction, target = randn(seed, (n, 1), (n,))
+    if kind["numbers"] == "every target hit":
+        prediction = target[:, None].clone()
+    elif kind["numbers"] == "every target missed by one":
+        prediction = target[:, None] + 1
+    elif kind["numbers"] == "far from zero":
+        prediction, target = prediction + 30, target + 30
+    return Case((prediction, target))
 
 
 def mean_squared_error(prediction: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -194,7 +289,19 @@ BUG = Exercise(
     name="mean_squared_error",
     lesson=LESSON,
     title="find the bug: an error too large",
-    cases=_error_cases,
+    domain=Domain(
+        kinds={
+            "sizes": ("some examples", "one example", "more than eight examples"),
+            "numbers": (
+                "ordinary numbers",
+                "every target hit",
+                "every target missed by one",
+                "far from zero",
+            ),
+        },
+        make=_make_error,
+        edges=("one example",),
+    ),
     witness=mean_squared_error,
     reference=mean_squared_error,
     hints=(
@@ -266,14 +373,24 @@ QUESTIONS = [
     Item(
         "00-faster",
         LESSON,
-        "How much faster is the one matrix product than the loop over 10,000 dot products?",
+        "Both do the same 640,000 multiplications. How much faster is the one matrix product than "
+        "the loop over 10,000 dot products?",
         (
-            Option("about twice", "Much more. Each step of the loop pays for Python and a call."),
-            Option("ten times", "More still. Each step of the loop pays for Python and a call."),
             Option(
-                "a hundred times or more",
-                "Yes. The loop pays 10,000 times for Python and for a call into PyTorch; the "
-                "product pays once, and its sums run side by side in the processor.",
+                "not at all: it is the same work",
+                "The multiplications are the same. But each step of the loop also pays for Python "
+                "and for a call into PyTorch, and that costs far more than 64 multiplications.",
+            ),
+            Option(
+                "two to ten times",
+                "More. A step of the loop takes some microseconds for Python and the call, and its "
+                "64 multiplications only some nanoseconds.",
+            ),
+            Option(
+                "hundreds of times or more",
+                "Yes. The loop pays 10,000 times for Python and for a call into PyTorch, some "
+                "microseconds each; the product pays once, and does many multiplications at a "
+                "time.",
                 right=True,
             ),
         ),
@@ -308,13 +425,18 @@ QUESTIONS = [
         (
             Option("one of them is all zeros", "That would do it, but (1, 0) · (0, 1) is 0 too."),
             Option(
-                "they are opposite",
+                "they point in opposite directions",
                 "Opposite ones give a negative number: (1, 0) · (−1, 0) = −1.",
             ),
             Option(
-                "neither points along the other, or one is all zeros",
-                "Yes: they stand at a right angle, and so have nothing to do with each other, as "
-                "far as this measure goes.",
+                "they point in different directions, so they have nothing in common",
+                "Different is not enough: (1, 0) and (1, 2) point in different directions, about "
+                "63° apart, and their dot product is 1. It takes a right angle.",
+            ),
+            Option(
+                "they stand at a right angle, or one of them is all zeros",
+                "Yes. The dot product is both lengths times the cosine of the angle: it is 0 when "
+                "a length is 0, or the cosine is, and that is at 90°.",
                 right=True,
             ),
         ),

@@ -3,28 +3,73 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
 
 from tfcourse import attention
-from tfcourse.checks.exercise import Case, Exercise, Finding, Twin, Variant, randn
+from tfcourse.checks.exercise import (
+    Case,
+    Domain,
+    Exercise,
+    Finding,
+    Twin,
+    Variant,
+    randn,
+    unequal,
+)
 from tfcourse.checks.quiz import Item, Option
 
 LESSON = "01_attention"
-SIZES = ((0, 2, 3, 4, 5, 7), (1, 3, 2, 6, 4, 5))  # seed, batch, heads, queries, keys, d_head
-SINGLE = (2, 1, 1, 1, 3, 4)  # one of everything: what a stray squeeze() would swallow
+
+SIZES = (
+    "unequal sizes",
+    "a batch of one",
+    "one head",
+    "one query",
+    "one key",
+    "d_head 1",
+    "more than eight tokens",
+)
 
 
-def _q_k(seed, batch, heads, queries, keys, d_head):
-    return randn(seed, (batch, heads, queries, d_head), (batch, heads, keys, d_head))
+def _sizes(kind: str, seed: int) -> list[int]:
+    """batch, heads, queries, keys, d_head: all different but for what `kind` says."""
+    sizes = unequal(seed, 5, high=6)
+    if kind == "more than eight tokens":
+        return [2, 1, 9 + seed % 2, 11 + seed % 2, 3]
+    ones = {"a batch of one": 0, "one head": 1, "one query": 2, "one key": 3, "d_head 1": 4}
+    if kind in ones:
+        sizes[ones[kind]] = 1
+    return sizes
+
+
+def _graded(queries: int, keys: int, d_head: int, size: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """q and k whose scaled scores are whole multiples of `size`, growing from key to key.
+
+    The multiples are so far apart that the greatest score takes all, however it is rounded.
+    """
+    q = torch.full((queries, d_head), d_head**-0.25)
+    k = size * torch.arange(1, keys + 1)[:, None] * torch.full((keys, d_head), d_head**-0.25)
+    return q, k[torch.randperm(keys, generator=torch.Generator().manual_seed(keys))]
 
 
 # --- attention_scores -----------------------------------------------------------------------
 
 
-def _scores_cases() -> list[Case]:
-    return [Case(tuple(_q_k(*sizes)), gradients=True) for sizes in (*SIZES, SINGLE)]
+def _make_scores(kind, seed) -> Case:
+    batch, heads, queries, keys, d_head = _sizes(kind["sizes"], seed)
+    q, k = randn(seed, (batch, heads, queries, d_head), (batch, heads, keys, d_head))
+    if kind["numbers"] == "scores in the hundreds":
+        q, k = 20 * q, 20 * k
+    elif kind["numbers"] == "tiny numbers":
+        q, k = 0.1 * q, 0.1 * k
+    elif kind["numbers"] == "a query of zeros":
+        q[..., 0, :] = 0
+    elif kind["numbers"] == "all keys alike":
+        k = k[:, :, :1].repeat(1, 1, keys, 1)
+    return Case((q, k))
 
 
 def _dots(q, k):
@@ -35,7 +80,20 @@ SCORES = Exercise(
     name="attention_scores",
     lesson=LESSON,
     title="scores",
-    cases=_scores_cases,
+    domain=Domain(
+        kinds={
+            "sizes": SIZES,
+            "numbers": (
+                "ordinary numbers",
+                "scores in the hundreds",
+                "tiny numbers",
+                "a query of zeros",
+                "all keys alike",
+            ),
+        },
+        make=_make_scores,
+        edges=("d_head 1", "one query", "one key"),
+    ),
     witness=attention.attention_scores,
     reference=attention.attention_scores,
     axes=("batch", "heads", "queries", "keys"),
@@ -91,8 +149,15 @@ SCORES = Exercise(
 # --- masks ----------------------------------------------------------------------------------
 
 
-def _causal_cases() -> list[Case]:
-    return [Case((tokens,)) for tokens in (5, 3, 8, 1)]
+def _make_causal(kind, seed) -> Case:
+    tokens = {
+        "some tokens": 3 + seed % 5,
+        "one token": 1,
+        "two tokens": 2,
+        "more than eight tokens": 9 + seed % 8,
+        "more than a hundred tokens": 101 + seed % 30,
+    }[kind["sizes"]]
+    return Case((tokens,))
 
 
 def _triangle(tokens, diagonal=0):
@@ -103,7 +168,20 @@ CAUSAL = Exercise(
     name="causal_mask",
     lesson=LESSON,
     title="causal mask",
-    cases=_causal_cases,
+    domain=Domain(
+        kinds={
+            "sizes": (
+                "some tokens",
+                "one token",
+                "two tokens",
+                "more than eight tokens",
+                "more than a hundred tokens",
+            ),
+        },
+        make=_make_causal,
+        edges=("one token",),
+    ),
+    special=lambda: [Case((tokens,)) for tokens in (3, 4, 5, 8)],
     witness=lambda tokens: attention.causal_mask(tokens),
     reference=attention.causal_mask,
     axes=("queries", "keys"),
@@ -158,11 +236,29 @@ CAUSAL = Exercise(
 )
 
 
-def _padding_cases() -> list[Case]:
-    return [
-        Case((torch.tensor(lengths), tokens))
-        for lengths, tokens in (([3, 5, 1], 5), ([2, 4], 7), ([0, 6, 2, 3], 6))
-    ]
+def _make_padding(kind, seed) -> Case:
+    batch, tokens = unequal(seed, 2)
+    if kind["sizes"] == "one sequence":
+        batch = 1
+    elif kind["sizes"] == "one token wide":
+        tokens = 1
+    elif kind["sizes"] == "as many sequences as tokens":
+        tokens = batch
+    elif kind["sizes"] == "more than eight tokens":
+        batch, tokens = 3, 9 + seed % 9
+    chosen = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, tokens + 1, (batch,), generator=chosen)
+    if kind["lengths"] == "a full sequence":
+        lengths[-1] = tokens
+    elif kind["lengths"] == "an empty sequence":
+        lengths[0] = 0
+    elif kind["lengths"] == "all of one length":
+        lengths[:] = max(1, tokens // 2)
+    elif kind["lengths"] == "all full":
+        lengths[:] = tokens
+    elif kind["lengths"] == "all empty":
+        lengths[:] = 0
+    return Case((lengths, tokens))
 
 
 def _within(lengths, tokens):
@@ -173,7 +269,27 @@ PADDING = Exercise(
     name="padding_mask",
     lesson=LESSON,
     title="padding mask",
-    cases=_padding_cases,
+    domain=Domain(
+        kinds={
+            "sizes": (
+                "unequal sizes",
+                "one sequence",
+                "one token wide",
+                "as many sequences as tokens",
+                "more than eight tokens",
+            ),
+            "lengths": (
+                "mixed lengths",
+                "a full sequence",
+                "an empty sequence",
+                "all of one length",
+                "all full",
+                "all empty",
+            ),
+        },
+        make=_make_padding,
+        edges=("one token wide", "all full", "all empty"),
+    ),
     witness=attention.padding_mask,
     reference=attention.padding_mask,
     axes=("batch", "heads (1)", "queries (1)", "keys"),
@@ -233,52 +349,125 @@ PADDING = Exercise(
 # --- attention_weights ----------------------------------------------------------------------
 
 
+MASKS = (
+    "no mask",
+    "causal mask",
+    "padding mask",
+    "padding in front, causal",
+    "a mask per head",
+    "a mask for every query of every head",
+    "a query with nothing to attend",
+    "a sequence with nothing to attend",
+)
+NUMBERS = (
+    "ordinary numbers",
+    "scores in the thousands",
+    "scores in the thousands, below zero",
+    "scores in the thousands, of either sign from row to row",
+    "tiny numbers",
+    "all scores alike",
+    "a query of zeros",
+)
+NOTHING = (
+    "padding in front, causal",
+    "a query with nothing to attend",
+    "a sequence with nothing to attend",
+)
+LARGE = tuple(kind for kind in NUMBERS if "thousands" in kind)
+
+
+def _mask(kind: str, seed: int, batch: int, heads: int, queries: int, keys: int):
+    """A mask of a kind; None where there is none."""
+    chosen = torch.Generator().manual_seed(seed)
+    causal = torch.ones(queries, keys, dtype=torch.bool).tril(max(0, keys - queries))
+    lengths = torch.randint(1, keys + 1, (batch,), generator=chosen)
+    padding = attention.padding_mask(lengths, keys)  # (batch, 1, 1, keys)
+    if kind == "no mask":
+        return None
+    if kind == "causal mask":
+        return causal
+    if kind == "padding mask":
+        return padding
+    if kind == "padding in front, causal":
+        return causal & padding.flip(-1)  # (batch, 1, queries, keys)
+    if kind == "a query with nothing to attend":
+        causal[seed % queries] = False
+        return causal
+    if kind == "a sequence with nothing to attend":
+        padding = padding.clone()
+        padding[seed % batch] = False
+        return padding
+    shape = (heads, queries, keys) if kind == "a mask per head" else (batch, heads, queries, keys)
+    drawn = torch.rand(shape, generator=chosen)
+    return (drawn < 0.5) | (drawn == drawn.amax(-1, keepdim=True))  # one key at least for each
+
+
+def _make_weights(kind, seed) -> Case:
+    batch, heads, queries, keys, d_head = _sizes(kind["sizes"], seed)
+    q, k = randn(seed, (batch, heads, queries, d_head), (batch, heads, keys, d_head))
+    if kind["numbers"] in LARGE:
+        size = -800.0 if kind["numbers"] == LARGE[1] else 800.0
+        large_q, large_k = _graded(queries, keys, d_head, size)
+        if kind["numbers"] == LARGE[2]:
+            large_q[1::2] *= -1
+        q, k = torch.zeros_like(q) + large_q, torch.zeros_like(k) + large_k
+    elif kind["numbers"] == "tiny numbers":
+        q, k = 0.01 * q, 0.01 * k
+    elif kind["numbers"] == "all scores alike":
+        k = k[:, :, :1].repeat(1, 1, keys, 1)
+    elif kind["numbers"] == "a query of zeros":
+        q[..., 0, :] = 0
+    mask = _mask(kind["mask"], seed, batch, heads, queries, keys)
+    nan = None
+    if kind["mask"] in NOTHING and kind["numbers"] not in LARGE:
+        nan = _EMPTY_ROW
+    elif kind["numbers"] in LARGE and kind["mask"] not in NOTHING:
+        nan = _OVERFLOW
+    alive = mask is None or bool(mask.any())  # where nobody may attend, no gradient need flow
+    return Case((q, k) if mask is None else (q, k, mask), nan=nan, gradients=alive)
+
+
+def _weights_domain(make) -> Domain:
+    return Domain(
+        kinds={"mask": MASKS, "sizes": SIZES, "numbers": NUMBERS},
+        make=make,
+        edges=(*NOTHING, *LARGE, "one key"),
+    )
+
+
 def _future_changed(base, this, upto):
     return base[..., :upto, :], this[..., :upto, :]
 
 
-def _weights_cases() -> list[Case]:
-    cases = []
-    for sizes in (*SIZES, SINGLE):
-        q, k = _q_k(*sizes)
-        cases.append(Case((q, k), gradients=True, note="no mask"))
-    seed, batch, heads, _, keys, d = SIZES[0]
-    q, k = _q_k(seed, batch, heads, keys, keys, d)
-    causal = attention.causal_mask(keys)
-    cases.append(Case((q, k, causal), gradients=True, note="causal mask"))
+def _weights_twins() -> list[Case]:
+    """A causal mask, and the same once more with keys of the future changed."""
+    q, k = randn(0, (2, 3, 5, 4), (2, 3, 5, 4))
+    causal = attention.causal_mask(5)
     changed = k.clone()
     changed[:, :, 3:] = 5 * changed[:, :, 3:]
-    cases.append(
-        Case(
-            (q, changed, causal),
-            note="causal mask, keys 3 and 4 changed",
-            twin=Twin(
-                len(cases) - 1,
-                lambda base, this: _future_changed(base, this, 3),
-                "future-leaks",
-                "The future leaks: when keys 3 and 4 change, the weights of queries 0 to 2 change "
-                "too, although the causal mask forbids them to look there.",
-            ),
-        )
+    leak = Twin(
+        0,
+        lambda base, this: _future_changed(base, this, 3),
+        "future-leaks",
+        "The future leaks: when keys 3 and 4 change, the weights of queries 0 to 2 change too, "
+        "although the causal mask forbids them to look there.",
     )
-    padding = attention.padding_mask(torch.tensor([3, 5]), keys)
-    cases.append(Case((q, k, padding), note="padding mask"))
-    cases.append(Case((q, k, causal & padding), note="causal and padding mask together"))
-    nothing = causal.clone()
-    nothing[2] = False
-    cases.append(Case((q, k, nothing), note="query 2 may attend to nothing"))
-    # whole numbers, √d_head = 2: the scores 200, 190 and 0 are exact, however they are worked out
-    q = torch.tensor([[[[20.0, 0, 0, 0]]]])
-    k = torch.tensor([20.0, 19.0, 0.0])[:, None] * torch.tensor([1.0, 0, 0, 0])
-    cases.append(Case((q, k[None, None]), note="scores up to 200", nan=_OVERFLOW))
-    return cases
+    return [
+        Case((q, k, causal), note="causal mask"),
+        Case((q, changed, causal), note="causal mask, keys 3 and 4 changed", twin=leak),
+    ]
 
 
 _OVERFLOW = (
     "overflow",
-    "There is NaN for scores of 200 and 190: exp(200) is too large for a float, and ∞/∞ is not a "
-    "number. Take the row's greatest score off first; the shares stay the same. (`torch.softmax` "
-    "does so.)",
+    "Right, until the scores get large: exp(1000) is too large for any float, exp(−1000) is 0, and "
+    "∞/∞ and 0/0 are not numbers. Take each row's greatest score off first; the shares stay the "
+    "same. (`torch.softmax` does so.)",
+)
+_EMPTY_ROW = (
+    "nan-rows",
+    "Right, but for the query that may attend to nothing: its row is 0/0, NaN, and one NaN "
+    "spreads through the whole model. Such a row gives zeros.",
 )
 
 
@@ -343,6 +532,21 @@ def _nan_rows(q, k, mask=None):
     return torch.softmax(scores if mask is None else scores.masked_fill(~mask, -math.inf), -1)
 
 
+def _raised(q, k, mask=None):
+    raised = _scaled(q, k).exp()
+    return raised if mask is None else raised.masked_fill(~mask, 0.0)
+
+
+def _bare_exponential(q, k, mask=None):
+    raised = _raised(q, k, mask)
+    return raised / raised.sum(-1, keepdim=True)
+
+
+def _shared_anew(q, k, mask=None):
+    weights = _mask_after(q, k, mask)
+    return weights / weights.sum(-1, keepdim=True)
+
+
 def _inverted(q, k, mask=None):
     return _softmax_weights(_scaled(q, k), None if mask is None else ~mask)
 
@@ -390,10 +594,23 @@ _WEIGHTS_VARIANTS = {
         "The mask changes nothing: forbidden keys keep their weights.",
         lambda q, k, mask=None: _right_weights(q, k),
     ),
-    "nan-rows": Variant(
-        "Right, but for the query that may attend to nothing: its row is 0/0, NaN, and one NaN "
-        "spreads through the whole network. Such a row gives zeros.",
-        _nan_rows,
+    "nan-rows": Variant(_EMPTY_ROW[1], _nan_rows),
+    "overflow": Variant(_OVERFLOW[1], _bare_exponential),
+    "weights-taken-out-late": Variant(
+        "Right for ordinary scores. But you take the forbidden keys out after the exponential, and "
+        "share out anew. Where a forbidden key has by far the greatest score, all others have "
+        "become 0 by then, and nothing is left to share. Take the keys out before.",
+        _shared_anew,
+    ),
+    "softmax-twice": Variant(
+        "You take the softmax twice: the second one sees weights between 0 and 1, and makes them "
+        "nearly even.",
+        lambda q, k, mask=None: torch.softmax(_right_weights(q, k, mask), -1),
+    ),
+    "not-shared": Variant(
+        "These are the exponentials of the scores. They are not shares yet: what has to be divided "
+        "by what, so that each row sums to one?",
+        lambda q, k, mask=None: _raised(q, k, mask),
     ),
     "large-negative": Variant(
         "Right, but for the query that may attend to nothing. With a large negative number "
@@ -407,7 +624,8 @@ WEIGHTS = Exercise(
     name="attention_weights",
     lesson=LESSON,
     title="weights, with a mask",
-    cases=_weights_cases,
+    domain=_weights_domain(_make_weights),
+    special=_weights_twins,
     witness=attention.attention_weights,
     reference=attention.attention_weights,
     axes=("batch", "heads", "queries", "keys"),
@@ -426,22 +644,19 @@ WEIGHTS = Exercise(
 # --- scaled_dot_product_attention -----------------------------------------------------------
 
 
-def _attention_cases() -> list[Case]:
-    cases = []
-    for case in _weights_cases():
-        q, k, *mask = case.args
-        (v,) = randn(9, (*k.shape[:-1], 6 if q.shape[-1] != 6 else 8))
-        twin = case.twin
-        cases.append(
-            Case(
-                (q, k, v, *mask),
-                gradients=case.gradients,
-                note=case.note,
-                twin=twin,
-                nan=case.nan,
-            )
-        )
-    return cases
+def _with_values(case: Case, seed: int) -> Case:
+    """The case with values after the keys; d_value is not d_head."""
+    q, k, *mask = case.args
+    [v] = randn(seed + 500, (*k.shape[:-1], q.shape[-1] + 1 + seed % 3))
+    return replace(case, args=(q, k, v, *mask))
+
+
+def _make_attention(kind, seed) -> Case:
+    return _with_values(_make_weights(kind, seed), seed)
+
+
+def _attention_twins() -> list[Case]:
+    return [_with_values(case, 9) for case in _weights_twins()]
 
 
 def _times_values(weights_variant):
@@ -452,7 +667,9 @@ ATTENTION = Exercise(
     name="scaled_dot_product_attention",
     lesson=LESSON,
     title="attention",
-    cases=_attention_cases,
+    domain=_weights_domain(_make_attention),
+    special=_attention_twins,
+    forbids=("scaled_dot_product_attention",),
     witness=attention.scaled_dot_product_attention,
     reference=attention.scaled_dot_product_attention,
     axes=("batch", "heads", "queries", "d_value"),
@@ -507,14 +724,21 @@ _ZERO_TIMES_INFINITY = (
 )
 
 
-def _convert_cases() -> list[Case]:
-    padding = attention.padding_mask(torch.tensor([2, 3, 0]), 3)
-    masks = {(a, b): attention.causal_mask(4) for a in CONVENTIONS for b in CONVENTIONS}
-    masks["may_attend", "additive"] = padding
-    return [
-        Case((_written(mask, a), a, b), note=f"from {a} to {b}", nan=_ZERO_TIMES_INFINITY)
-        for (a, b), mask in masks.items()
-    ]
+def _make_convert(kind, seed) -> Case:
+    batch, tokens = unequal(seed, 2)
+    chosen = torch.Generator().manual_seed(seed)
+    may_attend = {
+        "causal mask": lambda: attention.causal_mask(tokens),
+        "padding mask": lambda: attention.padding_mask(
+            torch.randint(0, tokens + 1, (batch,), generator=chosen), tokens
+        ),
+        "a mask of one axis": lambda: torch.rand(tokens, generator=chosen) < 0.5,
+        "a mask of four axes": lambda: torch.rand(batch, 3, 2, tokens, generator=chosen) < 0.5,
+        "all masked": lambda: torch.zeros(batch, tokens, dtype=torch.bool),
+        "nothing masked": lambda: torch.ones(batch, tokens, dtype=torch.bool),
+    }[kind["mask"]]()
+    source, target = kind["source"].split()[1], kind["target"].split()[1]
+    return Case((_written(may_attend, source), source, target), nan=_ZERO_TIMES_INFINITY)
 
 
 def _converter(read=None, write=None):
@@ -534,7 +758,22 @@ CONVERT = Exercise(
     name="convert_mask",
     lesson=LESSON,
     title="four conventions",
-    cases=_convert_cases,
+    domain=Domain(
+        kinds={
+            "source": tuple(f"from {name}" for name in CONVENTIONS),
+            "target": tuple(f"to {name}" for name in CONVENTIONS),
+            "mask": (
+                "causal mask",
+                "padding mask",
+                "a mask of one axis",
+                "a mask of four axes",
+                "all masked",
+                "nothing masked",
+            ),
+        },
+        make=_make_convert,
+        edges=("all masked", "nothing masked"),
+    ),
     witness=attention.convert_mask,
     reference=attention.convert_mask,
     axes=("queries", "keys"),
@@ -600,55 +839,108 @@ CONVERT = Exercise(
 # --- merge_attention (graded) ---------------------------------------------------------------
 
 
-def _piece(q, k, v, mask=None):
-    """Attention over some of the keys, and the log of each row's sum of exponentials."""
-    scores = _scaled(q, k)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    return _softmax_weights(scores) @ v, torch.logsumexp(scores, -1)
-
-
-_OVERFLOW = (
+_MERGE_OVERFLOW = (
     "overflow",
-    "Right, until the scores reach some hundreds: exp of that overflows to ∞ (or, far below zero, "
-    "to 0), and ∞/∞ and 0/0 are NaN. Take something away from both lse before the exp; the "
-    "fraction will not notice.",
+    "Right, until the scores get large: exp of them overflows to ∞ (or, far below zero, to 0), and "
+    "∞/∞ and 0/0 are NaN. Take something away from both lse before the exp; the fraction will not "
+    "notice.",
 )
-_EMPTY = (
+_MERGE_EMPTY = (
     "nan-rows",
     "Right, but for the query that may attend to nothing in either piece: −∞ − (−∞) is NaN, and so "
     "is 0/0. Such a row gives zeros, and its lse stays −∞.",
 )
+_MERGE_ONE_EMPTY = (
+    "nan-empty-piece",
+    "Right, but for the query that may attend to nothing in one of the pieces: its lse is −∞ "
+    "there, and ∞/∞ or 0·∞ is NaN. The result is then the other piece's.",
+)
+PIECES = (
+    "two pieces",
+    "a piece of one key",
+    "nothing in the first piece",
+    "nothing in the second piece",
+    "causal: some queries have nothing in the second piece",
+    "a query with nothing in either piece",
+    "nothing in either piece",
+)
+MERGE_SCORES = (
+    "ordinary scores",
+    "one piece far above the other",
+    "scores of a thousand",
+    "scores of a thousand, below zero",
+    "scores of a thousand in every other row",
+    "all scores alike",
+)
 
 
-def _merge_cases() -> list[Case]:
-    cases = []
-    for seed, batch, heads, queries, keys, d in SIZES:
-        q, k, v = randn(seed, *[(batch, heads, n, d) for n in (queries, keys + 4, keys + 4)])
-        cut = 3 + seed
-        parts = _piece(q, k[:, :, :cut], v[:, :, :cut]), _piece(q, k[:, :, cut:], v[:, :, cut:])
-        whole = F.scaled_dot_product_attention(q, k, v), _piece(q, k, v)[1]
-        note = f"{cut} and {keys + 4 - cut} keys"
-        cases.append(Case((*parts[0], *parts[1]), expected=whole, note=note))
-    q, k, v = randn(5, (2, 3, 4, 5), (2, 3, 6, 5), (2, 3, 6, 5))
-    q = 60 * q
-    parts = _piece(q, k[:, :, :2], v[:, :, :2]), _piece(q, k[:, :, 2:], v[:, :, 2:])
-    whole = F.scaled_dot_product_attention(q, k, v), _piece(q, k, v)[1]
-    note = "scores of some hundreds"
-    cases.append(Case((*parts[0], *parts[1]), expected=whole, note=note, nan=_OVERFLOW))
-    q, k, v = randn(6, (2, 3, 5, 4), (2, 3, 5, 4), (2, 3, 5, 4))
-    mask = attention.causal_mask(5)
-    parts = [_piece(q, k[:, :, s], v[:, :, s], mask[:, s]) for s in (slice(0, 2), slice(2, 5))]
-    whole = F.scaled_dot_product_attention(q, k, v, is_causal=True), _piece(q, k, v, mask)[1]
-    note = "causal: the first queries may attend to nothing in the second piece"
-    cases.append(Case((*parts[0], *parts[1]), expected=whole, note=note))
-    mask = mask.clone()
-    mask[3] = False
-    parts = [_piece(q, k[:, :, s], v[:, :, s], mask[:, s]) for s in (slice(0, 2), slice(2, 5))]
-    note = "query 3 may attend to nothing in either piece"
-    whole = _piece(q, k, v, mask)
-    cases.append(Case((*parts[0], *parts[1]), expected=whole, note=note, nan=_EMPTY))
-    return cases
+def _attended(scores, v):
+    """Attention with these scores, and the log of each row's sum of exponentials."""
+    return _softmax_weights(scores) @ v, torch.logsumexp(scores, -1)
+
+
+def _make_merge(kind, seed) -> Case:
+    batch, heads, queries, keys, d_value = _sizes(
+        "more than eight tokens" if kind["sizes"] == "more than eight tokens" else "", seed
+    )
+    ones = {"a batch of one": "batch", "one head": "heads", "one query": "queries", "d_value 1": 0}
+    one = ones.get(kind["sizes"])
+    batch, heads, queries = (
+        1 if one == name else size
+        for name, size in (("batch", batch), ("heads", heads), ("queries", queries))
+    )
+    d_value = 1 if one == 0 else d_value
+    cut = 1 if kind["pieces"] == "a piece of one key" else keys
+    keys = cut + keys + 1
+    scores, v = randn(seed, (batch, heads, queries, keys), (batch, heads, keys, d_value))
+    scores, v = 2 * scores.double(), v.double()
+    if kind["scores"] == "all scores alike":
+        scores = torch.zeros_like(scores)
+    first = torch.arange(keys) < cut
+    row = (torch.arange(queries) == seed % queries)[:, None]
+    empty = {
+        "nothing in the first piece": first,
+        "nothing in the second piece": ~first,
+        "causal: some queries have nothing in the second piece": torch.arange(keys)
+        > cut - 1 + torch.arange(-(queries // 2), queries - queries // 2)[:, None].clamp(min=0),
+        "a query with nothing in either piece": row,
+        "nothing in either piece": torch.ones(1, dtype=torch.bool),
+    }.get(kind["pieces"])
+    if empty is not None:
+        scores = scores.masked_fill(empty, -math.inf)
+    # A number added to all of a piece's scores changes its lse alone. So lse can be made a number
+    # that float32 holds exactly, a thousand away too, and what is expected is exact.
+    far = {"scores of a thousand": (1024, 1024), "one piece far above the other": (1024, 0)}
+    far |= {"scores of a thousand, below zero": (-1024, -1024)}
+    if seed % 2:
+        far["one piece far above the other"] = (0, 1024)
+    every_other = 1024.0 * (torch.arange(queries) % 2)[:, None]
+    far |= {"scores of a thousand in every other row": (every_other, every_other)}
+    pieces = []
+    for part, add in zip((first, ~first), far.get(kind["scores"], (0, 0)), strict=True):
+        own = scores[..., part]
+        lse = torch.logsumexp(own, -1, keepdim=True).masked_fill(
+            (own == -math.inf).all(-1)[..., None], 0
+        )
+        pieces.append(own + (lse * 1024).round() / 1024 - lse + add)
+    parts = [
+        _attended(own, v[:, :, part]) for own, part in zip(pieces, (first, ~first), strict=True)
+    ]
+    whole = _attended(torch.cat(pieces, -1), torch.cat([v[:, :, first], v[:, :, ~first]], 2))
+    out_a, lse_a, out_b, lse_b = (t.float() for part in parts for t in part)
+    nan = None  # where two things come together, neither is named
+    if kind["scores"] in far:
+        nan = _MERGE_OVERFLOW if "nothing" not in kind["pieces"] else None
+    elif "either" in kind["pieces"]:
+        nan = _MERGE_EMPTY
+    elif "nothing" in kind["pieces"]:
+        nan = _MERGE_ONE_EMPTY
+    return Case(
+        (out_a, lse_a, out_b, lse_b),
+        expected=tuple(t.float() for t in whole),
+        nan=nan,
+        gradients=False,  # what is expected is given, not computed from the inputs
+    )
 
 
 def _witness_merge(out_a, lse_a, out_b, lse_b):
@@ -666,6 +958,15 @@ def _spoilt_lse(make):
     return lambda case, right: (right[0], make(case.args[1], case.args[3]))
 
 
+def _bare_exponentials(case, right):
+    """exp of each lse, added up and divided: ∞/∞ and 0/0 where they are a thousand away."""
+    (out, lse), (_, lse_a, _, lse_b) = right, case.args
+    greatest = torch.maximum(lse_a, lse_b)
+    lost = (greatest.abs() > 500) & (greatest > -math.inf)
+    gone = torch.where(greatest > 0, math.inf, -math.inf)
+    return out.masked_fill(lost[..., None], math.nan), torch.where(lost, gone.to(lse), lse)
+
+
 def _shares_of_lse(out_a, lse_a, out_b, lse_b):
     total = (lse_a + lse_b)[..., None]
     return (lse_a[..., None] * out_a + lse_b[..., None] * out_b) / total
@@ -675,7 +976,25 @@ MERGE = Exercise(
     name="merge_attention",
     lesson=LESSON,
     title="attention in pieces (graded)",
-    cases=_merge_cases,
+    domain=Domain(
+        kinds={
+            "pieces": PIECES,
+            "scores": MERGE_SCORES,
+            "sizes": (
+                "unequal sizes",
+                "a batch of one",
+                "one head",
+                "one query",
+                "d_value 1",
+                "more than eight tokens",
+            ),
+        },
+        make=_make_merge,
+        edges=(
+            *(p for p in PIECES if "nothing" in p),
+            *(s for s in MERGE_SCORES if "far" in s or "thousand" in s),
+        ),
+    ),
     witness=_witness_merge,
     axes=("batch", "heads", "queries", "d_value"),
     hints=(
@@ -721,6 +1040,7 @@ MERGE = Exercise(
             "The output is right, the returned lse is not: it is the mean of the two.",
             spoil=_spoilt_lse(lambda a, b: (a + b) / 2),
         ),
+        "overflow": Variant(_MERGE_OVERFLOW[1], spoil=_bare_exponentials),
         "output-only": Variant(
             "The output is right. Give its lse too, or the next piece cannot be merged with it.",
             spoil=lambda case, right: right[0],
@@ -732,31 +1052,67 @@ MERGE = Exercise(
 # --- find the bug ---------------------------------------------------------------------------
 
 
-def _real_tokens_cases() -> list[Case]:
-    cases = []
-    for (seed, batch, heads, queries, keys, d), lengths in zip(
-        SIZES, ([3, 5], [4, 1, 2]), strict=True
-    ):
-        q, k, v = randn(seed, *[(batch, heads, n, d) for n in (queries, keys, keys)])
-        is_padding = torch.arange(keys) >= torch.tensor(lengths)[:, None]
-        cases.append(Case((q, k, v, is_padding), gradients=True))
-    q, k, v, is_padding = cases[0].args
+PADDINGS = (
+    "padding at the end",
+    "padding in front",
+    "padding anywhere",
+    "no padding",
+    "one real token each",
+    "a sequence of padding alone",
+)
+
+
+def _make_real_tokens(kind, seed) -> Case:
+    batch, heads, queries, keys, d_head = _sizes(kind["sizes"], seed)
+    [d_value] = unequal(seed + 1, 1)
+    q, k, v = randn(
+        seed, (batch, heads, queries, d_head), (batch, heads, keys, d_head),
+        (batch, heads, keys, d_value),
+    )  # fmt: skip
+    if kind["numbers"] == "values in the thousands":
+        v = 1000 * v
+    chosen = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, keys + 1, (batch,), generator=chosen)
+    lengths[0] = max(1, keys - 1)
+    drawn = torch.rand(batch, keys, generator=chosen)
+    is_padding = {
+        "padding at the end": lambda: torch.arange(keys) >= lengths[:, None],
+        "padding in front": lambda: torch.arange(keys) < keys - lengths[:, None],
+        "padding anywhere": lambda: (drawn > 0.4) & (drawn > drawn.amin(-1, keepdim=True)),
+        "no padding": lambda: torch.zeros(batch, keys, dtype=torch.bool),
+        "one real token each": lambda: drawn > drawn.amin(-1, keepdim=True),
+        "a sequence of padding alone": lambda: (
+            torch.arange(keys) >= lengths.index_fill(0, torch.tensor([seed % batch]), 0)[:, None]
+        ),
+    }[kind["padding"]]()
+    nan = _PADDING_ALONE if kind["padding"] == "a sequence of padding alone" else None
+    alive = not is_padding.all()  # where there is no real token at all, no gradient need flow
+    return Case((q, k, v, is_padding), nan=nan, gradients=alive)
+
+
+_PADDING_ALONE = (
+    "nan-rows",
+    "Right, but for the sequence that is all padding: its softmax is 0/0, NaN, and one NaN spreads "
+    "through the whole model. Such a sequence gives zeros.",
+)
+
+
+def _real_tokens_twins() -> list[Case]:
+    """Padding at the end, and the same once more with the values of padding changed."""
+    q, k, v = randn(0, (2, 3, 4, 6), (2, 3, 5, 6), (2, 3, 5, 6))
+    is_padding = torch.arange(5) >= torch.tensor([3, 5])[:, None]
     changed = v.clone()
     changed[0, :, 3:] += 7
-    cases.append(
-        Case(
-            (q, k, changed, is_padding),
-            note="values of padding changed",
-            twin=Twin(
-                0,
-                lambda base, this: (base, this),
-                "padding-leaks",
-                "Padding leaks: when only the values of padding tokens change, the output changes "
-                "too.",
-            ),
-        )
+    leak = Twin(
+        0,
+        lambda base, this: (base, this),
+        "padding-leaks",
+        "Padding leaks: when only the values of padding tokens change, the output changes too.",
     )
-    return cases
+    return [
+        Case((q, k, v, is_padding)),
+        Case((q, k, changed, is_padding), note="values of padding changed", twin=leak),
+    ]
 
 
 def attend_to_real_tokens(q, k, v, is_padding):
@@ -765,16 +1121,28 @@ def attend_to_real_tokens(q, k, v, is_padding):
 
 
 def _padded(mask_of, before=lambda q: q):
-    return lambda q, k, v, p: F.scaled_dot_product_attention(
-        before(q), k, v, attn_mask=mask_of(p[:, None, None, :])
-    )
+    def answer(q, k, v, is_padding):
+        mask = mask_of(is_padding[:, None, None, :])
+        mask = mask.to(q.dtype) if mask.is_floating_point() else mask
+        return F.scaled_dot_product_attention(before(q), k, v, attn_mask=mask)
+
+    return answer
 
 
 BUG = Exercise(
     name="attend_to_real_tokens",
     lesson=LESSON,
     title="find the bug: padding that speaks",
-    cases=_real_tokens_cases,
+    domain=Domain(
+        kinds={
+            "padding": PADDINGS,
+            "sizes": SIZES,
+            "numbers": ("ordinary numbers", "values in the thousands"),
+        },
+        make=_make_real_tokens,
+        edges=("no padding", "a sequence of padding alone", "one key"),
+    ),
+    special=_real_tokens_twins,
     witness=attend_to_real_tokens,
     reference=attend_to_real_tokens,
     axes=("batch", "heads", "queries", "d_value"),
@@ -823,11 +1191,64 @@ BUG = Exercise(
             "by √d_head itself.",
             _padded(lambda p: ~p, before=lambda q: q / math.sqrt(q.shape[-1])),
         ),
+        "large-negative": Variant(
+            "Right, but for the sequence that is all padding: with a large negative number in "
+            "place of −∞ all its keys tie, and it gets the mean of the padding. Such a sequence "
+            "gives zeros.",
+            lambda q, k, v, p: _softmax_weights(_scaled(q, k), ~p[:, None, None], fill=-1e9) @ v,
+        ),
     },
 )
 
 EXERCISES = [SCORES, CAUSAL, PADDING, WEIGHTS, ATTENTION, CONVERT, MERGE, BUG]
 QUESTIONS = [
+    Item(
+        "01-learned",
+        LESSON,
+        "The model is told the right digits, never where to look. After training, where will the "
+        "question F look?",
+        (
+            Option(
+                "at all six cards alike",
+                "Then it would get the same mixture of all six digits whatever it asks, and could "
+                "only guess. That is how it looks before training.",
+            ),
+            Option(
+                "always at the same place on the table",
+                "The cards lie elsewhere in every game. A fixed place would be right one time in "
+                "six.",
+            ),
+            Option(
+                "at the card that shows F, wherever it lies",
+                "Yes. It is the only way to get that digit out of the mixture, so the loss pushes "
+                "the weights there. Run it and see.",
+                right=True,
+            ),
+        ),
+    ),
+    Item(
+        "01-received",
+        LESSON,
+        "Undivided scores, and d_k grows from 1 to 1024. What happens to ∂p/∂q, which a query "
+        "receives?",
+        (
+            Option(
+                "it falls for all queries alike",
+                "∂p/∂s falls, but it is multiplied by the keys, and they get longer. And not all "
+                "queries fare alike.",
+            ),
+            Option(
+                "it grows for all queries alike",
+                "It does grow on average. But an average can come from a few large ones.",
+            ),
+            Option(
+                "a few queries receive a lot, most of them next to nothing",
+                "Yes. Where two keys nearly tie, the weights still move, and long keys make it a "
+                "lot. Where one key has won, they do not move at all. On average it even grows.",
+                right=True,
+            ),
+        ),
+    ),
     Item(
         "01-first-share",
         LESSON,
@@ -873,12 +1294,13 @@ QUESTIONS = [
     Item(
         "01-other-scale",
         LESSON,
-        "Somebody divides by d_k instead of √d_k. With d_k = 1024, what do the weights look like?",
+        "Somebody divides by d_k instead of √d_k. What do the weights look like at the start, with "
+        "d_k = 1024?",
         (
             Option(
                 "nearly even: everybody gets about the same",
                 "Yes. The scores' spread is 32 / 1024, next to nothing, and exp of next to nothing "
-                "is 1 for all. It looks everywhere and so nowhere.",
+                "is about 1 for all. It looks everywhere, and so nowhere.",
                 right=True,
             ),
             Option(
@@ -887,7 +1309,8 @@ QUESTIONS = [
             ),
             Option(
                 "the same, training makes up for it",
-                "Training could in time grow q and k, but it starts from a far worse place.",
+                "Training can make q and k larger, and often does. But at the start the spread is "
+                "32 / 1024, and the question is about now.",
             ),
         ),
     ),
@@ -949,8 +1372,9 @@ QUESTIONS = [
         (
             Option("twice, twice", "There are T² scores: T queries, each with T keys."),
             Option(
-                "four times, four times",
-                "Yes: (2T)² = 4T² scores to compute, and to keep.",
+                "about four times, four times",
+                "Yes: (2T)² = 4T² scores to compute, and to keep. (The time may come out a little "
+                "different: not everything is multiplying.)",
                 right=True,
             ),
             Option(
@@ -971,8 +1395,7 @@ QUESTIONS = [
             ),
             Option(
                 "no, never",
-                "Right: an output is a mixture with positive shares that sum to one. It lies among "
-                "the values.",
+                "Right: an output is a weighted average of the values. It lies among them.",
                 right=True,
             ),
             Option(

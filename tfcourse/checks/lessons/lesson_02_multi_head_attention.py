@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from tfcourse import attention
-from tfcourse.checks.exercise import Case, Exercise, Twin, Variant, randn
+from tfcourse.checks.exercise import Case, Domain, Exercise, Twin, Variant, randn, unequal
 from tfcourse.checks.quiz import Item, Option
 
 LESSON = "02_multi_head_attention"
@@ -16,13 +16,26 @@ LESSON = "02_multi_head_attention"
 
 # --- split_heads, merge_heads ---------------------------------------------------------------
 
+SIZES = ("unequal sizes", "a batch of one", "one token", "one head", "d_head 1", "sizes above 8")
 
-def _split_cases() -> list[Case]:
-    cases = []
-    for seed, batch, tokens, heads, d_head in ((0, 2, 5, 3, 4), (1, 3, 4, 2, 7), (2, 1, 6, 1, 5)):
-        (x,) = randn(seed, (batch, tokens, heads * d_head))
-        cases.append(Case((x, heads), gradients=seed == 0))
-    return cases
+
+def _sizes(kind: str, seed: int) -> tuple[int, int, int, int]:
+    """Batch, heads, tokens and d_head of a kind of sizes: no two alike, but for the ones asked."""
+    batch, heads, tokens, d_head = unequal(seed, 4)
+    if kind == "sizes above 8":
+        heads, tokens, d_head = heads + 8, tokens + 9, d_head + 8
+    return (
+        1 if kind == "a batch of one" else batch,
+        1 if kind == "one head" else heads,
+        1 if kind == "one token" else tokens,
+        1 if kind == "d_head 1" else d_head,
+    )
+
+
+def _split_case(kind, seed):
+    batch, heads, tokens, d_head = _sizes(kind["sizes"], seed)
+    (x,) = randn(seed, (batch, tokens, heads * d_head))
+    return Case((x, heads))
 
 
 def _four(x, n_heads):
@@ -33,7 +46,7 @@ SPLIT = Exercise(
     name="split_heads",
     lesson=LESSON,
     title="split heads",
-    cases=_split_cases,
+    domain=Domain(kinds={"sizes": SIZES}, make=_split_case),
     witness=attention.split_heads,
     reference=attention.split_heads,
     axes=("batch", "heads", "tokens", "d_head"),
@@ -53,7 +66,8 @@ SPLIT = Exercise(
         ),
         "interleaved": Variant(
             "Your heads take every n-th number (0, 3, 6, …). Head 0 is the first d_head numbers, "
-            "then comes head 1: the heads' axis stands before d_head when the last axis is cut.",
+            "then comes head 1: the axis of the heads stands before d_head when the last axis is "
+            "cut.",
             lambda x, n: x.reshape(*x.shape[:2], -1, n).permute(0, 3, 1, 2),
         ),
         "not-transposed": Variant(
@@ -66,16 +80,16 @@ SPLIT = Exercise(
             lambda x, n: _four(x, n).permute(2, 0, 1, 3),
         ),
         "transposed-too-far": Variant(
-            "Your last two axes are (d_head, tokens): swap tokens and heads only.",
+            "Your last two axes are (d_head, tokens). Swap tokens and heads only.",
             lambda x, n: _four(x, n).permute(0, 2, 3, 1),
         ),
         "list": Variant(
-            "These are the right pieces as a list. Stacked into one tensor, all heads are "
-            "attended in one go.",
+            "These are the right pieces as a list. Stack them into one tensor: then attention "
+            "works on all heads in one go.",
             lambda x, n: list(_four(x, n).transpose(1, 2).unbind(1)),
         ),
         "stacked-last": Variant(
-            "The pieces are right, the heads' axis stands last.",
+            "The pieces are right, but the axis of the heads stands last.",
             lambda x, n: _four(x, n).permute(0, 1, 3, 2),
         ),
         "reversed": Variant(
@@ -86,24 +100,21 @@ SPLIT = Exercise(
 )
 
 
-def _merge_cases() -> list[Case]:
-    cases = []
-    for seed, shape in ((0, (2, 3, 5, 4)), (1, (3, 2, 4, 7)), (2, (1, 1, 6, 5))):
-        (x,) = randn(seed, shape)
-        cases.append(Case((x,), gradients=seed == 0))
-    return cases
+def _merge_case(kind, seed):
+    batch, heads, tokens, d_head = _sizes(kind["sizes"], seed)
+    return Case((*randn(seed, (batch, heads, tokens, d_head)),))
 
 
 MERGE = Exercise(
     name="merge_heads",
     lesson=LESSON,
     title="merge heads",
-    cases=_merge_cases,
+    domain=Domain(kinds={"sizes": SIZES}, make=_merge_case),
     witness=attention.merge_heads,
     reference=attention.merge_heads,
     axes=("batch", "tokens", "d_model"),
     hints=(
-        "It is the way back: split_heads did two things. In which order must they be undone?",
+        "It is the way back. `split_heads` did two things: in which order must they be undone?",
         "First the tokens stand before the heads again, then (heads, d_head) becomes one axis.",
         "After a transpose the numbers lie in another order in memory, and `view` refuses. "
         "`reshape` copies where it has to.",
@@ -129,13 +140,13 @@ MERGE = Exercise(
             lambda x: x.sum(1),
         ),
         "tokens-and-heads": Variant(
-            "You merged the wrong axes: one row for each token of each head. The heads join "
-            "d_head, not the tokens.",
+            "You merged the wrong axes: there is one row for each token of each head. The heads "
+            "join d_head, not the tokens.",
             lambda x: x.reshape(x.shape[0], -1, x.shape[-1]),
         ),
         "not-merged": Variant(
-            "The order (batch, tokens, heads, d_head) is right; the last two axes are still to be "
-            "joined.",
+            "The order (batch, tokens, heads, d_head) is right. The last two axes still have to "
+            "become one.",
             lambda x: x.transpose(1, 2),
         ),
         "reversed": Variant(
@@ -150,69 +161,266 @@ MERGE = Exercise(
 )
 
 
+# --- masks, and what goes wrong inside attention ---------------------------------------------
+
+NOTHING = ("a query with nothing to attend", "a sequence with nothing to attend")
+MASKS = (
+    "no mask",
+    "a causal mask",
+    "a padding mask",
+    "a padding mask in front",
+    "a causal mask with padding",
+    "a mask per head",
+    *NOTHING,
+)
+
+
+def _mask(kind: str, seed: int, batch: int, heads: int, queries: int, keys: int):
+    """A mask of that kind; but for those of NOTHING every query may attend to some key."""
+    generator = torch.Generator().manual_seed(seed)
+    causal = torch.arange(keys) <= torch.arange(queries)[:, None]
+    lengths = torch.randint(1, keys + 1, (batch,), generator=generator)
+    lengths[-1] = (keys + 1) // 2  # one is surely shorter where there is more than one key
+    padding = attention.padding_mask(lengths, keys)
+    holes = torch.rand(batch, heads, queries, keys, generator=generator) < 0.6
+    holes[..., seed % keys] = True
+    if kind == "a causal mask":
+        return causal
+    if kind == "a padding mask":
+        return padding
+    if kind == "a padding mask in front":
+        return padding.flip(-1)
+    if kind == "a causal mask with padding":
+        return causal & padding
+    if kind == "a mask per head":
+        return holes[:1]
+    if kind == NOTHING[0]:
+        return holes[:, :1].index_fill(2, torch.tensor([seed % queries]), False)
+    if kind == NOTHING[1]:
+        return padding.index_fill(0, torch.tensor([seed % batch]), False)
+    return None
+
+
+def _nothing(kind: str, gives: str) -> tuple[str, str] | None:
+    """What is said where only a query with nothing to attend comes out as NaN."""
+    if kind not in NOTHING:
+        return None
+    return (
+        "nothing-nan",
+        "All is right except for a query that may attend to nothing: there your code gives NaN. "
+        f"{gives} A softmax by hand divides 0 by 0 here; lesson 01 shows how to avoid it.",
+    )
+
+
+def _attend(scale=lambda d: d**-0.5, dim=-1, mask_of=None, fill=-math.inf, after=None):
+    """Attention written out, with a place for each mistake."""
+
+    def attend(q, k, v, mask=None):
+        scores = q @ k.mT * scale(q.shape[-1])
+        if mask_of is not None:
+            mask = mask_of(mask, scores)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, fill)
+        weights = torch.softmax(scores, dim)
+        if dim == -1:  # over anything else a mask can leave whole columns without a number
+            weights = weights.nan_to_num(0.0)
+        return (weights if after is None else after(weights, mask)) @ v
+
+    return attend
+
+
+_PLAIN = _attend()  # no mistake
+
+
+def _cut(cut):
+    """Keeps a part of a mask with four axes."""
+    return lambda mask, scores: cut(mask) if mask is not None and mask.dim() == 4 else mask
+
+
+def _triangle(scores):
+    return torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+
+
+def _added(q, k, v, mask=None):
+    scores = q @ k.mT * q.shape[-1] ** -0.5
+    return torch.softmax(scores if mask is None else scores + mask, -1) @ v
+
+
+def _spoilt_after(q, k, v, mask=None):
+    weights = torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1)
+    return (weights if mask is None else weights * mask) @ v
+
+
+# Mistakes that every form of attention shares: what is said, and the attention that makes it.
+MISTAKES = {
+    "no-scale": ("The scores are not divided by √d_head.", _attend(lambda d: 1.0)),
+    "scaled-twice": (
+        "The scores are divided twice: by √d_head in your code, and once more in the attention "
+        "that you call.",
+        _attend(lambda d: 1 / d),
+    ),
+    "softmax-over-queries": (
+        "The softmax goes over the queries instead of the keys.",
+        _attend(dim=-2),
+    ),
+    "softmax-over-heads": (
+        "The softmax goes over the heads: they compete with each other for each key. Each head "
+        "shares out its own attention over the keys.",
+        _attend(dim=1),
+    ),
+    "softmax-twice": (
+        "The softmax is applied twice. The second one makes the weights almost equal, and gives "
+        "what was masked a share again.",
+        _attend(after=lambda weights, mask: torch.softmax(weights, -1)),
+    ),
+    "mask-ignored": (
+        "The mask changes nothing: it is not passed on to the attention.",
+        _attend(mask_of=lambda mask, scores: None),
+    ),
+    "mask-inverted": (
+        "You read the mask the wrong way round: True = may attend.",
+        _attend(mask_of=lambda mask, scores: None if mask is None else ~mask),
+    ),
+    "mask-first-head": (
+        "Only the first head's part of the mask is used. A mask may be another one for each head.",
+        _attend(mask_of=_cut(lambda mask: mask[:, :1])),
+    ),
+    "mask-first-row": (
+        "Only the mask's first row is used. A mask may be another one for each query.",
+        _attend(mask_of=lambda mask, scores: None if mask is None else mask[..., :1, :]),
+    ),
+    "mask-first-sequence": (
+        "The first sequence's mask is used for the whole batch. A mask may be another one for "
+        "each sequence.",
+        _attend(mask_of=_cut(lambda mask: mask[:1])),
+    ),
+    "own-triangle": (
+        "Wherever a mask is given, your attention is causal. What is allowed stands in the mask: "
+        "it may be padding, or anything else.",
+        _attend(mask_of=lambda mask, scores: None if mask is None else _triangle(scores)),
+    ),
+    "always-causal": (
+        "Your attention is causal even when no mask is given. Somebody who wants a causal mask "
+        "passes one.",
+        _attend(mask_of=lambda mask, scores: _triangle(scores) if mask is None else mask),
+    ),
+    "causal-whatever": (
+        "Your attention is causal whatever the mask says. What is allowed stands in the mask "
+        "alone.",
+        _attend(mask_of=lambda mask, scores: _triangle(scores)),
+    ),
+    "masked-with-zero": (
+        "Forbidden scores become 0, and exp(0) = 1 keeps its share. A score that loses all of its "
+        "weight is −∞.",
+        _attend(fill=0.0),
+    ),
+    "mask-added": (
+        "The mask is added to the scores as 0 and 1: what is forbidden only loses a little. A "
+        "boolean mask is not a number to add.",
+        _added,
+    ),
+    "masked-after-softmax": (
+        "You mask after the softmax: the rows no longer sum to one. Mask the scores.",
+        _spoilt_after,
+    ),
+    "nothing-averaged": (
+        "All is right except for a query that may attend to nothing: its weights come out evenly "
+        "spread over all keys, the forbidden ones too. It should give zeros.",
+        _attend(fill=-1e9),
+    ),
+    "k-v-swapped": (
+        "Keys and values are swapped: the scores come from the keys, the output from the values.",
+        lambda q, k, v, mask=None: _PLAIN(q, v, k, mask),
+    ),
+}
+
+
 # --- MultiHeadAttention ---------------------------------------------------------------------
 
 
-def _module_cases() -> list[Case]:
-    cases = []
-    for seed, batch, tokens, heads, d_head in ((0, 2, 5, 3, 4), (1, 3, 4, 2, 5)):
-        d = heads * d_head
-        x, qkv, qkv_bias, out, out_bias = randn(
-            seed, (batch, tokens, d), (3 * d, d), (3 * d,), (d, d), (d,)
-        )
-        weights = {
-            "qkv.weight": qkv / math.sqrt(d) * 2,
-            "qkv.bias": qkv_bias / 4,
-            "out.weight": out / math.sqrt(d),
-            "out.bias": out_bias / 4,
-        }
-        common = {"build": {"d_model": d, "n_heads": heads}, "weights": weights}
-        cases.append(Case((x,), **common, gradients=True, note="no mask"))
-        mask = attention.causal_mask(tokens)
-        masked = {"kwargs": {"mask": mask}, **common}
-        cases.append(Case((x,), **masked, gradients=True, note="causal mask"))
-        changed = x.clone()
-        changed[:, -1] += 3
-        cases.append(
-            Case(
-                (changed,),
-                **masked,
-                note="causal mask, last token changed",
-                twin=Twin(
-                    len(cases) - 1,
-                    lambda base, this: (base[:, :-1], this[:, :-1]),
-                    "future-leaks",
-                    "The future leaks: when the last token changes, the outputs before it change "
-                    "too, although the causal mask forbids it. Is the mask passed on?",
-                ),
-            )
-        )
-        cases.append(
-            Case(
-                (x[:1],),
-                **common,
-                note="the first sequence alone",
-                twin=Twin(
-                    len(cases) - 3,
-                    lambda base, this: (base[:1], this),
-                    "batch-mixes",
-                    "The sequences of a batch see each other: alone, the first one gives another "
-                    "output than in company. Is the batch's axis first everywhere?",
-                ),
-            )
-        )
-    padding = attention.padding_mask(torch.tensor([4, 2, 3]), tokens)
-    with_padding = {"kwargs": {"mask": padding}, **common}
-    cases.append(Case((x,), **with_padding, note="padding mask"))
-    return cases
+def _weights(seed: int, d: int) -> dict:
+    qkv, qkv_bias, out, out_bias = randn(seed + 5000, (3 * d, d), (3 * d,), (d, d), (d,))
+    return {
+        "qkv.weight": qkv / math.sqrt(d) * 2,
+        "qkv.bias": qkv_bias / 4,
+        "out.weight": out / math.sqrt(d),
+        "out.bias": out_bias / 4,
+    }
+
+
+def _numbers(kind: str, x):
+    """Tokens (batch, tokens, d) of a kind of numbers."""
+    if kind == "scores in the thousands":
+        return 40 * x.double()  # in float32 right answers would differ by rounding here
+    if kind == "all tokens alike":
+        return x[:, :1].expand_as(x).clone()
+    if kind == "a sequence of zeros":
+        return x.index_fill(0, torch.tensor([0]), 0.0)
+    return x
+
+
+def _module_case(kind, seed):
+    batch, heads, tokens, d_head = _sizes(kind["sizes"], seed)
+    d = heads * d_head
+    (x,) = randn(seed, (batch, tokens, d))
+    x = _numbers(kind["numbers"], x)
+    mask = _mask(kind["mask"], seed, batch, heads, tokens, tokens)
+    return Case(
+        (x,),
+        {} if mask is None else {"mask": mask},
+        build={"d_model": d, "n_heads": heads},
+        weights={name: weight.to(x.dtype) for name, weight in _weights(seed, d).items()},
+        nan=_nothing(kind["mask"], "Its heads should give zeros."),
+    )
+
+
+def _module_twins() -> list[Case]:
+    batch, heads, tokens, d_head = 2, 3, 5, 4
+    d = heads * d_head
+    (x,) = randn(900, (batch, tokens, d))
+    common = {"build": {"d_model": d, "n_heads": heads}, "weights": _weights(900, d)}
+    masked = {"kwargs": {"mask": attention.causal_mask(tokens)}, **common}
+    changed = x.clone()
+    changed[:, -1] += 3
+    return [
+        Case((x,), **masked, note="a causal mask"),
+        Case(
+            (changed,),
+            **masked,
+            note="a causal mask, the last token changed",
+            twin=Twin(
+                0,
+                lambda base, this: (base[:, :-1], this[:, :-1]),
+                "future-leaks",
+                "The future leaks: when the last token changes, the outputs before it change too, "
+                "although the causal mask forbids it.",
+            ),
+        ),
+        Case((x,), **common),
+        Case(
+            (x[:1],),
+            **common,
+            note="the first sequence alone",
+            twin=Twin(
+                2,
+                lambda base, this: (base[:1], this),
+                "batch-mixes",
+                "The sequences of a batch see each other: alone, the first one gives another "
+                "output than in company. Is the axis of the batch first everywhere?",
+            ),
+        ),
+    ]
 
 
 class _Parts(attention.MultiHeadAttention):
     """Multi-head attention written out, each step a method that a wrong variant replaces."""
 
     def forward(self, x, mask=None):
-        q, k, v = (self.split(t) for t in self.parts(x))
+        q, k, v = self.heads(x)
         return self.project(self.merge(self.attend(q, k, v, mask)))
+
+    def heads(self, x):
+        return (self.split(t) for t in self.parts(x))
 
     def parts(self, x):
         return self.qkv(x).chunk(3, dim=-1)
@@ -234,21 +442,44 @@ def _with(**methods):
     return type("MultiHeadAttention", (_Parts,), methods)
 
 
-def _weighted(scale, dim=-1):
-    def attend(self, q, k, v, mask):
-        scores = q @ k.mT * scale(self, q)
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -math.inf)
-        return torch.softmax(scores, dim).nan_to_num(0.0) @ v
+def _in_order(first, second, third):
+    """Takes the thirds of qkv for q, k, v in another order."""
+    return _with(
+        parts=lambda self, x: [self.qkv(x).chunk(3, -1)[i] for i in (first, second, third)]
+    )
 
-    return attend
 
+def _own_strips(self, x):
+    """Each head projects only its own strip of x."""
+    d = self.d_head
+    strips, bias = attention.split_heads(x, self.n_heads), self.qkv.bias
+    thirds = self.qkv.weight.unflatten(0, (3, self.n_heads, d)).unflatten(-1, (self.n_heads, d))
+    own = thirds.diagonal(dim1=1, dim2=3)  # (3, d_out, d_in, heads)
+    bias = bias.view(3, 1, self.n_heads, 1, d)
+    return torch.einsum("bhtd,cedh->cbhte", strips, own) + bias
+
+
+_ORDER = "The thirds of qkv are taken in the wrong order: the first is q, the second k, the last v."
 
 MODULE = Exercise(
     name="MultiHeadAttention",
     lesson=LESSON,
     title="multi-head attention",
-    cases=_module_cases,
+    domain=Domain(
+        kinds={
+            "mask": MASKS,
+            "sizes": SIZES,
+            "numbers": (
+                "ordinary numbers",
+                "scores in the thousands",
+                "all tokens alike",
+                "a sequence of zeros",
+            ),
+        },
+        make=_module_case,
+        edges=(*NOTHING, "scores in the thousands", "all tokens alike", "a sequence of zeros"),
+    ),
+    special=_module_twins,
     witness=attention.MultiHeadAttention,
     reference=attention.MultiHeadAttention,
     axes=("batch", "tokens", "d_model"),
@@ -265,54 +496,82 @@ MODULE = Exercise(
             "Your heads are cut by reshape alone: each holds pieces of several tokens.",
             _with(split=lambda self, x: x.reshape(x.shape[0], self.n_heads, x.shape[1], -1)),
         ),
+        "interleaved": Variant(
+            "Your heads take every n-th number. Head 0 is the first d_head numbers, then comes "
+            "head 1.",
+            _with(
+                split=lambda self, x: x.unflatten(-1, (-1, self.n_heads)).permute(0, 3, 1, 2),
+            ),
+        ),
+        "cut-after-split": Variant(
+            "You split qkv into heads first, then cut each head into q, k and v. All of q comes "
+            "first in qkv, for all heads: cut it into three before you split.",
+            _with(heads=lambda self, x: _Parts.split(self, self.qkv(x)).chunk(3, dim=-1)),
+        ),
+        "split-before-projection": Variant(
+            "You split x into heads before the projection: each head sees only its own strip of "
+            "x. Every head projects the whole token; split what comes out.",
+            _with(heads=_own_strips),
+        ),
         "merged-without-transpose": Variant(
             "Your heads are merged without putting the tokens back in front: the output has the "
             "right shape and scrambled rows.",
             _with(merge=lambda self, x: x.reshape(x.shape[0], x.shape[2], -1)),
         ),
+        "merged-interleaved": Variant(
+            "The merged rows alternate between the heads: the axes became (tokens, d_head, heads). "
+            "The numbers of a head stay together.",
+            _with(merge=lambda self, x: x.permute(0, 2, 3, 1).flatten(-2)),
+        ),
         "no-output-projection": Variant(
             "The output projection is missing: the heads stand side by side and are never mixed.",
             _with(project=lambda self, x: x),
         ),
-        "no-scale": Variant(
-            "The scores are not divided by √d_head.",
-            _with(attend=_weighted(lambda self, q: 1.0)),
+        "out-transposed": Variant(
+            "The output projection's matrix is transposed. nn.Linear holds (d_out, d_in) and "
+            "transposes it itself.",
+            _with(project=lambda self, x: x @ self.out.weight + self.out.bias),
+        ),
+        "residual-added": Variant(
+            "You add x to the output. That plus belongs to the block around attention (lesson "
+            "06), not to attention itself.",
+            type(
+                "MultiHeadAttention",
+                (_Parts,),
+                {"forward": lambda self, x, mask=None: x + _Parts.forward(self, x, mask)},
+            ),
         ),
         "scale-by-d-model": Variant(
             "You divide by √d_model. Each head works on d_head numbers: √d_head.",
-            _with(attend=_weighted(lambda self, q: (self.n_heads * q.shape[-1]) ** -0.5)),
-        ),
-        "softmax-over-queries": Variant(
-            "The softmax goes over the queries instead of the keys.",
-            _with(attend=_weighted(lambda self, q: q.shape[-1] ** -0.5, dim=-2)),
-        ),
-        "mask-ignored": Variant(
-            "The mask changes nothing: it is not passed on to the attention.",
-            _with(attend=lambda self, q, k, v, m: F.scaled_dot_product_attention(q, k, v)),
-        ),
-        "always-causal": Variant(
-            "Your attention is causal even when no mask is given. Who wants that passes the mask.",
             _with(
-                attend=lambda self, q, k, v, m: F.scaled_dot_product_attention(
-                    q, k, v, is_causal=m is None, attn_mask=m
+                attend=lambda self, q, k, v, m: _attend(lambda d: (self.n_heads * d) ** -0.5)(
+                    q, k, v, m
                 )
             ),
         ),
         "q-k-swapped": Variant(
             "Queries and keys are swapped: the first third of qkv is q, the second k.",
-            _with(attend=lambda self, q, k, v, m: _Parts.attend(self, k, q, v, m)),
+            _in_order(1, 0, 2),
         ),
-        "order-of-qkv": Variant(
-            "The thirds of qkv are taken in the wrong order: q, k, v it is.",
-            _with(parts=lambda self, x: tuple(self.qkv(x).chunk(3, dim=-1))[::-1]),
-        ),
+        "order-of-qkv": Variant(_ORDER, _in_order(2, 1, 0)),
+        "order-kvq": Variant(_ORDER, _in_order(2, 0, 1)),
+        "order-vqk": Variant(_ORDER, _in_order(1, 2, 0)),
         "one-head": Variant(
             "There is one head over all of d_model: the split into heads is missing.",
             _with(
                 split=lambda self, x: x[:, None],
                 merge=lambda self, x: x[:, 0],
+                attend=lambda self, q, k, v, m: F.scaled_dot_product_attention(
+                    *(q, k, v), m[:, :1] if m is not None and m.dim() == 4 else m
+                ),
             ),
         ),
+        **{
+            name: Variant(
+                says, _with(attend=lambda self, q, k, v, m, attend=attend: attend(q, k, v, m))
+            )
+            for name, (says, attend) in MISTAKES.items()
+        },
     },
 )
 
@@ -320,25 +579,34 @@ MODULE = Exercise(
 # --- cross_attention ------------------------------------------------------------------------
 
 
-def _cross_cases() -> list[Case]:
-    cases = []
-    for seed, batch, queries, keys, heads, d_head, d_context in (
-        (0, 2, 4, 6, 3, 4, 5),
-        (1, 3, 5, 2, 2, 5, 7),
-    ):
-        d = heads * d_head
-        x, context, w_q, w_k, w_v, w_o = randn(
-            seed,
-            (batch, queries, d),
-            (batch, keys, d_context),
-            *((d, d), (d_context, d), (d_context, d), (d, d)),
-        )
-        w = (w_q / d**0.5, w_k / d_context**0.5, w_v / d_context**0.5, w_o / d**0.5)
-        cases.append(Case((x, context, *w, heads), gradients=True, note="no mask"))
-        lengths = torch.arange(1, batch + 1).clamp(max=keys)
-        mask = attention.padding_mask(lengths, keys)
-        cases.append(Case((x, context, *w, heads, mask), note="padding mask of the context"))
-    return cases
+def _cross_case(kind, seed):
+    batch, heads, queries, d_head, keys = unequal(seed, 5)
+    if kind["sizes"] == "sizes above 8":
+        heads, queries, keys = heads + 8, queries + 9, keys + 8
+    batch = 1 if kind["sizes"] == "a batch of one" else batch
+    queries = 1 if kind["sizes"] == "one query" else queries
+    keys = 1 if kind["sizes"] == "one key" else keys
+    heads = 1 if kind["sizes"] == "one head" else heads
+    d_head = 1 if kind["sizes"] == "d_head 1" else d_head
+    d = heads * d_head
+    d_context = d + 3
+    x, context, w_q, w_k, w_v, w_o = randn(
+        seed,
+        (batch, queries, d),
+        (batch, keys, d_context),
+        *((d, d), (d_context, d), (d_context, d), (d, d)),
+    )
+    if kind["numbers"] == "scores in the thousands":
+        x, context = 40 * x.double(), 40 * context.double()
+    elif kind["numbers"] == "all tokens of the context alike":
+        context = context[:, :1].expand_as(context).clone()
+    elif kind["numbers"] == "a query of zeros":
+        x = x.index_fill(1, torch.tensor([0]), 0.0)
+    w = (w_q / d**0.5, w_k / d_context**0.5, w_v / d_context**0.5, w_o / d**0.5)
+    w = tuple(matrix.to(x.dtype) for matrix in w)
+    mask = _mask(kind["mask"], seed, batch, heads, queries, keys)
+    nan = _nothing(kind["mask"], "Its heads should give zeros.")
+    return Case((x, context, *w, heads, *(() if mask is None else (mask,))), nan=nan)
 
 
 def cross_attention(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
@@ -349,31 +617,61 @@ def cross_attention(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
     return attention.merge_heads(attention.scaled_dot_product_attention(q, k, v, mask)) @ w_o
 
 
-def _cross(attend=attention.scaled_dot_product_attention, project=True, merge=None, heads=None):
+def _cross(
+    attend=attention.scaled_dot_product_attention,
+    split=attention.split_heads,
+    merge=attention.merge_heads,
+    project=lambda out, w_o: out @ w_o,
+    plus=lambda x: 0.0,
+):
     def answer(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
-        n = heads or n_heads
-        q, k, v = (attention.split_heads(t, n) for t in (x @ w_q, context @ w_k, context @ w_v))
-        out = (merge or attention.merge_heads)(attend(q, k, v, mask))
-        return out @ w_o if project else out
+        q, k, v = (split(t, n_heads) for t in (x @ w_q, context @ w_k, context @ w_v))
+        return project(merge(attend(q, k, v, mask)), w_o) + plus(x)
 
     return answer
 
 
-def _scaled_by(scale):
-    def attend(q, k, v, mask=None):
-        scores = q @ k.mT * scale(q)
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -math.inf)
-        return torch.softmax(scores, -1) @ v
+def _undivided(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    """One head over all of d_model."""
+    mask = mask[:, :1] if mask is not None and mask.dim() == 4 else mask
+    return cross_attention(x, context, w_q, w_k, w_v, w_o, 1, mask)
 
-    return attend
+
+def _by_width(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    return cross_attention(x, context, w_q / n_heads**0.5, w_k, w_v, w_o, n_heads, mask)
 
 
 CROSS = Exercise(
     name="cross_attention",
     lesson=LESSON,
     title="cross-attention",
-    cases=_cross_cases,
+    domain=Domain(
+        kinds={
+            "mask": MASKS,
+            "sizes": (
+                "unequal sizes",
+                "a batch of one",
+                "one query",
+                "one key",
+                "one head",
+                "d_head 1",
+                "sizes above 8",
+            ),
+            "numbers": (
+                "ordinary numbers",
+                "scores in the thousands",
+                "all tokens of the context alike",
+                "a query of zeros",
+            ),
+        },
+        make=_cross_case,
+        edges=(
+            *NOTHING,
+            "scores in the thousands",
+            "all tokens of the context alike",
+            "a query of zeros",
+        ),
+    ),
     witness=cross_attention,
     reference=cross_attention,
     axes=("batch", "queries", "d_model"),
@@ -387,39 +685,35 @@ CROSS = Exercise(
     ),
     variants={
         "no-output-projection": Variant(
-            "The output projection w_o is missing.", _cross(project=False)
+            "The output projection w_o is missing.", _cross(project=lambda out, w_o: out)
         ),
-        "mask-ignored": Variant(
-            "The mask changes nothing: the padding of the context is attended.",
-            _cross(attend=lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v)),
+        "out-transposed": Variant(
+            "w_o is transposed. Here it is multiplied from the right as it is, like the other "
+            "three.",
+            _cross(project=lambda out, w_o: out @ w_o.T),
         ),
-        "mask-inverted": Variant(
-            "You read the mask the wrong way round: True = may attend.",
-            _cross(
-                attend=lambda q, k, v, m: F.scaled_dot_product_attention(
-                    q, k, v, attn_mask=None if m is None else ~m
-                )
-            ),
+        "q-transposed": Variant(
+            "w_q is transposed. Here it is multiplied from the right as it is, like the other "
+            "three.",
+            lambda x, context, w_q, *rest: cross_attention(x, context, w_q.T, *rest),
         ),
-        "no-scale": Variant("The scores are not scaled.", _cross(attend=_scaled_by(lambda q: 1.0))),
-        "scale-by-d-model": Variant(
-            "You divide by √d_model instead of √d_head.",
-            _cross(attend=_scaled_by(lambda q: (q.shape[1] * q.shape[-1]) ** -0.5)),
+        "residual-added": Variant(
+            "You add x to the output. That plus belongs to the block around attention (lesson "
+            "06), not to attention itself.",
+            _cross(plus=lambda x: x),
         ),
+        "scale-by-d-model": Variant("You divide by √d_model instead of √d_head.", _by_width),
         "one-head": Variant(
-            "There is one head over all of d_model: the split into heads is missing.",
-            _cross(heads=1),
+            "There is one head over all of d_model: the split into heads is missing.", _undivided
         ),
-        "causal": Variant(
-            "Your cross-attention is causal. Position 2 of x and position 2 of the context have "
-            "nothing to do with each other: all of the context is there from the start.",
-            _cross(
-                attend=lambda q, k, v, m: F.scaled_dot_product_attention(
-                    *(q, k, v),
-                    attn_mask=torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()
-                    & (True if m is None else m),
-                )
-            ),
+        "split-by-reshape": Variant(
+            "Your heads are cut by reshape alone: each holds pieces of several tokens.",
+            _cross(split=lambda x, n: x.reshape(x.shape[0], n, x.shape[1], -1)),
+        ),
+        "interleaved": Variant(
+            "Your heads take every n-th number. Head 0 is the first d_head numbers, then comes "
+            "head 1.",
+            _cross(split=lambda x, n: x.unflatten(-1, (-1, n)).permute(0, 3, 1, 2)),
         ),
         "merged-without-transpose": Variant(
             "Your heads are merged without putting the tokens back in front.",
@@ -427,7 +721,26 @@ CROSS = Exercise(
         ),
         "values-from-keys": Variant(
             "Your values are the keys: w_v is not used.",
-            _cross(attend=lambda q, k, v, m: F.scaled_dot_product_attention(q, k, k, attn_mask=m)),
+            _cross(lambda q, k, v, mask=None: _PLAIN(q, k, k, mask)),
+        ),
+        **{name: Variant(says, _cross(attend)) for name, (says, attend) in MISTAKES.items()},
+        "always-causal": Variant(
+            "Your cross-attention is causal even without a mask. Position 2 of x and position 2 "
+            "of the context have nothing to do with each other: all of the context is there from "
+            "the start.",
+            _cross(MISTAKES["always-causal"][1]),
+        ),
+        "causal": Variant(
+            "Your cross-attention is causal on top of the mask. Position 2 of x and position 2 of "
+            "the context have nothing to do with each other: all of the context is there from the "
+            "start.",
+            _cross(
+                _attend(
+                    mask_of=lambda mask, scores: (
+                        _triangle(scores) & (True if mask is None else mask)
+                    )
+                )
+            ),
         ),
     },
 )
@@ -436,49 +749,96 @@ CROSS = Exercise(
 # --- grouped_query_attention ----------------------------------------------------------------
 
 
-def _grouped_cases() -> list[Case]:
-    cases = []
-    for seed, batch, heads, kv_heads, queries, keys, d in (
-        (0, 2, 6, 2, 4, 5, 7),
-        (1, 3, 4, 1, 5, 3, 6),
-        (2, 1, 6, 3, 2, 4, 5),
-        (3, 2, 3, 3, 4, 6, 5),
-    ):
-        q, k, v = randn(
-            seed, (batch, heads, queries, d), (batch, kv_heads, keys, d), (batch, kv_heads, keys, d)
-        )
-        mask = torch.arange(keys) <= torch.arange(queries)[:, None] + 1
-        note = f"{heads} query heads, {kv_heads} of keys and values"
-        cases.append(Case((q, k, v), gradients=True, note=note))
-        cases.append(Case((q, k, v, mask), note=note + ", with a mask"))
-    return cases
+def _grouped_case(kind, seed):
+    batch, kv_heads, group, queries, keys, d = unequal(seed, 6)
+    size = kind["sizes"]
+    if size == "sizes above 8":
+        queries, keys, d = queries + 9, keys + 8, d + 8
+    batch = 1 if size == "a batch of one" else batch
+    queries = 1 if size == "one query" else queries
+    keys = 1 if size == "one key" else keys
+    d = 1 if size == "d_head 1" else d
+    kv_heads = 1 if kind["heads"] == "one head of keys and values" else kv_heads
+    group = 1 if kind["heads"] == "as many heads of keys and values as of queries" else group
+    heads = kv_heads * group
+    shape = (batch, kv_heads, keys, d)
+    q, k, v = randn(seed, (batch, heads, queries, d), shape, shape)
+    if kind["numbers"] == "scores in the thousands":
+        q, k, v = 40 * q.double(), 40 * k.double(), v.double()
+    elif kind["numbers"] == "all keys alike":
+        k = k[:, :, :1].expand_as(k).clone()
+    elif kind["numbers"] == "a query of zeros":
+        q = q.index_fill(2, torch.tensor([0]), 0.0)
+    mask = _mask(kind["mask"], seed, batch, heads, queries, keys)
+    return Case(
+        (q, k, v) if mask is None else (q, k, v, mask),
+        note=f"{heads} heads of queries, {kv_heads} of keys and values",
+        nan=_nothing(kind["mask"], "It should give zeros."),
+    )
 
 
 def grouped_query_attention(q, k, v, mask=None):
     """Attention in which several query heads share one head of keys and values."""
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
-
-
-def _grouped(spread, attend=None):
-    def answer(q, k, v, mask=None):
-        group = q.shape[1] // k.shape[1]
-        k, v = spread(k, group), spread(v, group)
-        if attend:
-            return attend(q, k, v, mask)
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-
-    return answer
+    group = q.shape[1] // k.shape[1]
+    k, v = (t.repeat_interleave(group, dim=1) for t in (k, v))
+    return attention.scaled_dot_product_attention(q, k, v, mask)
 
 
 def _repeated(t, group):
     return t.repeat_interleave(group, dim=1)
 
 
+def _grouped(attend=_PLAIN, keys=_repeated, values=None):
+    def answer(q, k, v, mask=None):
+        group = q.shape[1] // k.shape[1]
+        return attend(q, keys(k, group), (values or keys)(v, group), mask)
+
+    return answer
+
+
+def _one_query_a_group(q, k, v, mask=None):
+    if mask is not None and mask.dim() == 4:
+        mask = mask[:, :1]
+    return _PLAIN(q.unflatten(1, (k.shape[1], -1)).mean(2), k, v, mask)
+
+
+def _masked_by_group(q, k, v, mask=None):
+    group = q.shape[1] // k.shape[1]
+    if mask is not None and mask.dim() == 4 and mask.shape[1] > 1:
+        mask = _repeated(mask[:, ::group], group)
+    return grouped_query_attention(q, k, v, mask)
+
+
 GROUPED = Exercise(
     name="grouped_query_attention",
     lesson=LESSON,
     title="grouped-query attention",
-    cases=_grouped_cases,
+    domain=Domain(
+        kinds={
+            "mask": MASKS,
+            "heads": (
+                "several heads a group",
+                "one head of keys and values",
+                "as many heads of keys and values as of queries",
+            ),
+            "sizes": (
+                "unequal sizes",
+                "a batch of one",
+                "one query",
+                "one key",
+                "d_head 1",
+                "sizes above 8",
+            ),
+            "numbers": (
+                "ordinary numbers",
+                "scores in the thousands",
+                "all keys alike",
+                "a query of zeros",
+            ),
+        },
+        make=_grouped_case,
+        edges=(*NOTHING, "scores in the thousands", "all keys alike", "a query of zeros"),
+    ),
     witness=grouped_query_attention,
     reference=grouped_query_attention,
     axes=("batch", "heads", "queries", "d_head"),
@@ -494,53 +854,40 @@ GROUPED = Exercise(
         "wrong-order": Variant(
             "Your heads are repeated as A B A B; neighbours must share: A A B B. (With a single "
             "head of keys nobody would notice.)",
-            _grouped(lambda t, group: t.repeat(1, group, 1, 1)),
+            _grouped(keys=lambda t, group: t.repeat(1, group, 1, 1)),
         ),
         "first-head": Variant(
             "All query heads use the first head of keys and values; the others are never read.",
-            _grouped(lambda t, group: t[:, :1].expand(-1, group * t.shape[1], -1, -1)),
+            _grouped(keys=lambda t, group: t[:, :1].expand(-1, group * t.shape[1], -1, -1)),
         ),
         "heads-averaged": Variant(
             "You average the heads of keys and values over all groups: what the groups could tell "
             "apart is gone.",
             _grouped(
-                lambda t, group: t.mean(1, keepdim=True).expand(-1, group * t.shape[1], -1, -1)
+                keys=lambda t, group: t.mean(1, keepdim=True).expand(-1, group * t.shape[1], -1, -1)
             ),
         ),
         "queries-averaged": Variant(
             "You average the queries of a group: the heads that share keys must still ask "
             "different questions.",
-            lambda q, k, v, mask=None: F.scaled_dot_product_attention(
-                q.reshape(q.shape[0], k.shape[1], -1, *q.shape[2:]).mean(2), k, v, attn_mask=mask
-            ),
-        ),
-        "mask-ignored": Variant(
-            "The mask changes nothing: it is not passed on.",
-            _grouped(_repeated, lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v)),
-        ),
-        "mask-inverted": Variant(
-            "You read the mask the wrong way round: True = may attend.",
-            _grouped(
-                _repeated,
-                lambda q, k, v, m: F.scaled_dot_product_attention(
-                    q, k, v, attn_mask=None if m is None else ~m
-                ),
-            ),
-        ),
-        "no-scale": Variant(
-            "The scores are not divided by √d_head.",
-            _grouped(_repeated, _scaled_by(lambda q: 1.0)),
+            _one_query_a_group,
         ),
         "keys-only": Variant(
             "The keys are shared as they should be, but the values are repeated in another order: "
             "a head must use the values that belong to its keys.",
-            lambda q, k, v, mask=None: F.scaled_dot_product_attention(
-                q,
-                _repeated(k, q.shape[1] // k.shape[1]),
-                v.repeat(1, q.shape[1] // k.shape[1], 1, 1),
-                attn_mask=mask,
-            ),
+            _grouped(values=lambda t, group: t.repeat(1, group, 1, 1)),
         ),
+        "values-only": Variant(
+            "The values are shared as they should be, but the keys are repeated in another order: "
+            "a head must use the keys that belong to its values.",
+            _grouped(keys=lambda t, group: t.repeat(1, group, 1, 1), values=_repeated),
+        ),
+        "mask-per-group": Variant(
+            "The mask of the first head of a group is used for all of the group. Keys and values "
+            "are shared; the mask still holds for each query head.",
+            _masked_by_group,
+        ),
+        **{name: Variant(says, _grouped(attend)) for name, (says, attend) in MISTAKES.items()},
     },
 )
 
@@ -548,12 +895,16 @@ GROUPED = Exercise(
 # --- head_contributions (graded) ------------------------------------------------------------
 
 
-def _contribution_cases() -> list[Case]:
-    cases = []
-    for seed, batch, heads, tokens, d_head, d_out in ((0, 2, 3, 5, 4, 7), (1, 3, 2, 4, 6, 12)):
-        x, w = randn(seed, (batch, heads, tokens, d_head), (d_out, heads * d_head))
-        cases.append(Case((x, w / (heads * d_head) ** 0.5), gradients=True))
-    return cases
+def _contribution_case(kind, seed):
+    batch, heads, tokens, d_head = _sizes(kind["sizes"], seed)
+    d = heads * d_head
+    d_out = {"d_out = d_model": d, "d_out 1": 1}.get(kind["output"], d + 1 + seed % 3)
+    x, w = randn(seed, (batch, heads, tokens, d_head), (d_out, d))
+    if kind["numbers"] == "a head of zeros":
+        x = x.index_fill(1, torch.tensor([seed % heads]), 0.0)
+    elif kind["numbers"] == "large numbers":
+        x = 1000 * x
+    return Case((x, w / d**0.5))
 
 
 def _alone(heads, w_o):
@@ -566,11 +917,25 @@ def _alone(heads, w_o):
     return torch.stack(each, dim=1)
 
 
+def _rows_cut(heads, w):
+    """The weight's numbers poured into (heads, d_head, d_out) in the order in which they lie."""
+    poured = w.reshape(heads.shape[1], heads.shape[3], -1)
+    return _alone(heads, poured.permute(2, 0, 1).flatten(1))
+
+
 CONTRIBUTIONS = Exercise(
     name="head_contributions",
     lesson=LESSON,
     title="what each head adds (graded)",
-    cases=_contribution_cases,
+    domain=Domain(
+        kinds={
+            "sizes": SIZES,
+            "output": ("d_out of its own", "d_out = d_model", "d_out 1"),
+            "numbers": ("ordinary numbers", "a head of zeros", "large numbers"),
+        },
+        make=_contribution_case,
+        edges=("a head of zeros", "large numbers"),
+    ),
     witness=_alone,
     axes=("batch", "heads", "tokens", "d_model"),
     hints=(
@@ -591,6 +956,10 @@ CONTRIBUTIONS = Exercise(
             "their mean.",
             spoil=lambda case, right: right / right.shape[1],
         ),
+        "running-sum": Variant(
+            "Each of your parts holds those of the heads before it too. Give each head's own part.",
+            spoil=lambda case, right: right.cumsum(1),
+        ),
         "same-piece": Variant(
             "Every head uses the first piece of the weight. Head 1 meets the columns d_head to "
             "2·d_head.",
@@ -601,6 +970,11 @@ CONTRIBUTIONS = Exercise(
             "its columns stand together too.",
             lambda heads, w: _alone(heads, w.unflatten(1, (-1, heads.shape[1])).mT.flatten(1)),
         ),
+        "poured": Variant(
+            "You reshape w_o to (heads, d_head, d_out) as it lies in memory. Its first axis is "
+            "d_out: reshape may cut an axis, but never moves one.",
+            _rows_cut,
+        ),
         "reversed": Variant(
             "The heads meet the pieces of the weight in the reverse order.",
             lambda heads, w: _alone(heads, torch.cat(w.chunk(heads.shape[1], 1)[::-1], 1)),
@@ -609,6 +983,10 @@ CONTRIBUTIONS = Exercise(
             "The numbers are right, the axes are (batch, tokens, heads, d_model): the heads come "
             "second, as everywhere.",
             spoil=lambda case, right: right.transpose(1, 2),
+        ),
+        "turned": Variant(
+            "The numbers are right, the last two axes are (d_out, tokens).",
+            spoil=lambda case, right: right.mT,
         ),
         "left-out": Variant(
             "This is the output without the head, the rest of the sum. Asked for is what the head "
@@ -626,27 +1004,39 @@ CONTRIBUTIONS = Exercise(
 # --- find the bug ---------------------------------------------------------------------------
 
 
-def _bug_cases() -> list[Case]:
-    cases = []
-    for seed, batch, tokens, heads, d_head in ((0, 2, 5, 3, 4), (1, 3, 4, 2, 6), (2, 1, 3, 2, 5)):
-        q, k, v = randn(seed, *[(batch, heads, tokens, d_head)] * 3)
-        mask = attention.causal_mask(tokens)[None, None]
-        cases.append(Case((q, k, v, mask), gradients=True, note="causal mask (1, 1, T, T)"))
-    q, k, v, mask = cases[0].args
-    cases.append(
-        Case(
-            (q[:1], k[:1], v[:1], mask),
-            note="the first sequence alone",
-            twin=Twin(
-                0,
-                lambda base, this: (base[:1], this),
-                "batch-mixes",
-                "The sequences of a batch see each other: alone, the first one gives another "
-                "output than in company.",
-            ),
-        )
+def _bug_case(kind, seed):
+    batch, heads, tokens, d_head = _sizes(kind["sizes"], seed)
+    q, k, v = randn(seed, *[(batch, heads, tokens, d_head)] * 3)
+    if kind["numbers"] == "scores in the thousands":
+        q, k, v = 40 * q.double(), 40 * k.double(), v.double()
+    elif kind["numbers"] == "all tokens alike":
+        q, k = (t[:, :, :1].expand_as(t).clone() for t in (q, k))
+    apart = torch.arange(tokens)[:, None] - torch.arange(tokens)
+    generator = torch.Generator().manual_seed(seed)
+    mask = {
+        "a causal mask": apart >= 0,
+        "a mask that allows everything": torch.ones(tokens, tokens, dtype=torch.bool),
+        "a window of three tokens": (apart >= 0) & (apart < 3),
+        "a mask with holes": (apart == 0) | (torch.rand(tokens, tokens, generator=generator) < 0.5),
+        "each token to itself alone": apart == 0,
+    }[kind["mask"]]
+    return Case((q, k, v, mask[None, None]))
+
+
+def _bug_twins() -> list[Case]:
+    q, k, v = randn(900, *[(2, 3, 5, 4)] * 3)
+    mask = attention.causal_mask(5)[None, None]
+    alone = Twin(
+        0,
+        lambda base, this: (base[:1], this),
+        "batch-mixes",
+        "The sequences of a batch see each other: alone, the first one gives another output than "
+        "in company.",
     )
-    return cases
+    return [
+        Case((q, k, v, mask)),
+        Case((q[:1], k[:1], v[:1], mask), note="the first sequence alone", twin=alone),
+    ]
 
 
 def masked_heads(q, k, v, mask):
@@ -654,13 +1044,8 @@ def masked_heads(q, k, v, mask):
     return attention.merge_heads(attention.scaled_dot_product_attention(q, k, v, mask))
 
 
-def _masked_heads(mask_of=lambda m: m, merge=attention.merge_heads, fill=-math.inf, scale=True):
-    def answer(q, k, v, mask):
-        scores = q @ k.mT / (math.sqrt(q.shape[-1]) if scale else 1.0)
-        weights = torch.softmax(scores.masked_fill(~mask_of(mask), fill), -1)
-        return merge(weights @ v)
-
-    return answer
+def _masked_heads(attend=_PLAIN, merge=attention.merge_heads, mask_of=lambda mask: mask):
+    return lambda q, k, v, mask: merge(attend(q, k, v, mask_of(mask)))
 
 
 def _merge_any(x):
@@ -673,7 +1058,22 @@ BUG = Exercise(
     name="masked_heads",
     lesson=LESSON,
     title="find the bug: scrambled heads",
-    cases=_bug_cases,
+    domain=Domain(
+        kinds={
+            "mask": (
+                "a causal mask",
+                "a mask that allows everything",
+                "a window of three tokens",
+                "a mask with holes",
+                "each token to itself alone",
+            ),
+            "sizes": SIZES,
+            "numbers": ("ordinary numbers", "scores in the thousands", "all tokens alike"),
+        },
+        make=_bug_case,
+        edges=("scores in the thousands", "all tokens alike"),
+    ),
+    special=_bug_twins,
     witness=masked_heads,
     reference=masked_heads,
     axes=("batch", "tokens", "d_model"),
@@ -687,37 +1087,44 @@ BUG = Exercise(
     variants={
         "as given": Variant(
             "The bug is still in: attention done head by head gives other numbers than this.",
-            _masked_heads(lambda m: m.unsqueeze(1), _merge_any),
+            _masked_heads(merge=_merge_any, mask_of=lambda mask: mask.unsqueeze(1)),
             to_do=True,
-        ),
-        "mask-ignored": Variant(
-            "Without the mask the scrambling is gone, but now every token sees the future.",
-            _masked_heads(lambda m: torch.ones_like(m)),
-        ),
-        "mask-inverted": Variant(
-            "The mask is the wrong way round now: True = may attend.",
-            _masked_heads(lambda m: ~m, fill=-1e9),
         ),
         "merged-by-reshape": Variant(
             "The mask is right now, but the heads are merged without putting the tokens in front.",
             _masked_heads(merge=lambda x: x.reshape(x.shape[0], x.shape[2], -1)),
         ),
-        "no-scale": Variant(
-            "The mask is right now, but the division by √d_head is gone.",
-            _masked_heads(scale=False),
-        ),
-        "masked-with-zero": Variant(
-            "Forbidden scores are 0 now: exp(0) = 1 keeps its share.",
-            _masked_heads(fill=0.0),
-        ),
         "mask-transposed": Variant(
-            "Your mask is transposed: each token sees itself and the future.",
-            _masked_heads(lambda m: m.mT),
+            "Your mask is transposed: rows are queries, columns are keys.",
+            _masked_heads(mask_of=lambda mask: mask.mT),
         ),
         "not-merged": Variant(
             "The heads are right; they are not merged into (batch, tokens, d_model).",
             _masked_heads(merge=lambda x: x),
         ),
+        "heads-averaged": Variant(
+            "You take the mean over the heads. They are put side by side.",
+            _masked_heads(merge=lambda x: x.mean(1)),
+        ),
+        "mask-ignored": Variant(
+            "Without the mask the scrambling is gone, but now every token sees the future.",
+            _masked_heads(MISTAKES["mask-ignored"][1]),
+        ),
+        **{
+            name: Variant(MISTAKES[name][0], _masked_heads(MISTAKES[name][1]))
+            for name in (
+                "no-scale",
+                "scaled-twice",
+                "softmax-over-queries",
+                "softmax-twice",
+                "mask-inverted",
+                "mask-first-row",
+                "own-triangle",
+                "masked-with-zero",
+                "mask-added",
+                "masked-after-softmax",
+            )
+        },
     },
 )
 
@@ -726,20 +1133,23 @@ QUESTIONS = [
     Item(
         "02-compromise",
         LESSON,
-        "One head, one query: how much can token 5 receive of the facts in token 2 and token 8?",
+        "One head gives half of its attention to token 2 and half to token 8. What can token 5 "
+        "know from what it receives?",
         (
             Option(
-                "all of both: it asks for both",
-                "The shares of one softmax sum to one. All of both would be two.",
+                "both letters, and which of them stands where",
+                "Twice the mean is the sum, and the sum does hold both letters. But D + K is the "
+                "same vector as K + D.",
             ),
             Option(
-                "at most half of each, if it wants both alike",
-                "Yes. What goes to the one is lost to the other.",
+                "the two letters, but not which of them stands where",
+                "Yes. D + K is the same vector as K + D: the order is lost.",
                 right=True,
             ),
             Option(
-                "90% of each, with a longer query",
-                "A longer query makes the rest smaller, but the two still share one whole.",
+                "neither letter: the mean of two letters is no letter",
+                "The mean is no letter, but only one pair of letters has this mean. So the pair "
+                "can be found.",
             ),
         ),
     ),
@@ -787,7 +1197,7 @@ QUESTIONS = [
             ),
             Option(
                 "2 GiB",
-                "Half of it: both keys and values have to be kept.",
+                "That is half of it: both keys and values have to be kept.",
             ),
             Option(
                 "4 GiB",
@@ -800,16 +1210,25 @@ QUESTIONS = [
     Item(
         "02-quiz-more-heads",
         LESSON,
-        "Why not 512 heads for d_model = 512?",
+        "Why does nobody take 512 heads for d_model = 512? More than one answer is right.",
         (
-            Option("too many parameters", "The number stays at 4d²."),
+            Option(
+                "too many parameters",
+                "The number stays at 4d². The same matrices are cut finer.",
+            ),
             Option(
                 "each head would compare tokens by a single number",
-                "Yes: d_head = 1. Its scores are products of two numbers; it can hardly tell one "
-                "kind of token from another.",
+                "Yes: d_head = 1. Its scores are products of two numbers, so it can hardly tell "
+                "one kind of token from another.",
                 right=True,
             ),
-            Option("too slow", "The sums are the same; they are only cut otherwise."),
+            Option(
+                "too slow, and too much memory",
+                "Yes. The multiplications are the same, cut into smaller ones. But each head has "
+                "T² weights of its own, and each of them goes through a softmax and through "
+                "memory.",
+                right=True,
+            ),
         ),
     ),
     Item(
@@ -820,8 +1239,8 @@ QUESTIONS = [
         (
             Option(
                 "(3, 7), not causal",
-                "Yes. Each written word shares itself out among all 7, which are known from the "
-                "start.",
+                "Yes. Each written word spreads its attention over all 7, which are known from "
+                "the start.",
                 right=True,
             ),
             Option("(7, 3), not causal", "Rows are queries: the words that are being written."),
@@ -849,7 +1268,7 @@ QUESTIONS = [
             ),
             Option(
                 "the weights would no longer sum to one",
-                "That is settled inside each head, before.",
+                "The softmax inside each head has made sure of that before.",
             ),
         ),
     ),

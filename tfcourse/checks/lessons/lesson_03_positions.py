@@ -5,7 +5,17 @@ from __future__ import annotations
 import torch
 
 from tfcourse import positions as P
-from tfcourse.checks.exercise import Case, Exercise, Twin, Variant, randn
+from tfcourse.checks.exercise import (
+    Case,
+    Domain,
+    Exercise,
+    Finding,
+    Twin,
+    Variant,
+    randn,
+    unequal,
+)
+from tfcourse.checks.judging import same
 from tfcourse.checks.quiz import Item, Option
 
 LESSON = "03_positions"
@@ -14,13 +24,40 @@ LESSON = "03_positions"
 # --- sinusoidal_encoding --------------------------------------------------------------------
 
 
-def _encoding_cases() -> list[Case]:
-    sizes = ((5, 6), (1, 4), (40, 16))
-    return [Case(size) for size in sizes] + [
-        Case((7, 8), {"base": 100.0}, note="another base"),
-        Case((300, 10), note="a long one"),
-        Case((2100, 2), note="a very long one"),
-    ]
+BASES = {
+    "base left out": {},
+    "base 100": {"base": 100.0},
+    "base 50, a whole number": {"base": 50},
+    "base 500000": {"base": 500000.0},
+}
+
+
+def _encoding_case(kind, seed) -> Case | None:
+    tokens, half = unequal(seed, 2, 3, 7)
+    tokens = {"one position": 1, "300 positions": 300, "2100 positions": 2100}.get(
+        kind["tokens"], tokens
+    )
+    d_model = {"d_model 2": 2, "d_model 48": 48}.get(kind["d_model"], 2 * half)
+    if kind["tokens"] == "2100 positions" and d_model > 2:
+        return None  # float32 holds only the first pair's angle that far out
+    return Case((tokens + (tokens == d_model), d_model), BASES[kind["base"]])
+
+
+def _too_fast(cases, values, expected) -> Finding | None:
+    """Multiplied where the formula divides: told by position 1, where no digits are lost yet."""
+    i = next((i for i, c in enumerate(cases) if not c.edge and not c.kwargs), None)
+    if i is None:
+        return None
+    half = cases[i].args[1] // 2
+    angle = 10000.0 ** (torch.arange(half).double() / half)
+    at_one = torch.stack([angle.sin(), angle.cos()], -1).flatten()
+    if same(values[i][1], at_one, 1e-2):
+        return Finding(
+            "multiplied",
+            "You multiply by base^(2i / d_model) where the formula divides: your pairs get faster "
+            "and faster.",
+        )
+    return None
 
 
 def _encoding(
@@ -44,7 +81,16 @@ SINUSOIDAL = Exercise(
     name="sinusoidal_encoding",
     lesson=LESSON,
     title="sinusoidal encoding",
-    cases=_encoding_cases,
+    domain=Domain(
+        kinds={
+            "tokens": ("unequal sizes", "one position", "300 positions", "2100 positions"),
+            "d_model": ("some pairs", "d_model 2", "d_model 48"),
+            "base": tuple(BASES),
+        },
+        make=_encoding_case,
+        edges=("one position", "300 positions", "2100 positions", "d_model 2"),
+    ),
+    properties=(_too_fast,),
     witness=P.sinusoidal_encoding,
     reference=P.sinusoidal_encoding,
     axes=("tokens", "d_model"),
@@ -93,11 +139,6 @@ SINUSOIDAL = Exercise(
             "turn; the cosine tells them apart.",
             _encoding(second=torch.sin),
         ),
-        "multiplied": Variant(
-            "You multiply by base^(2i / d_model) where the formula divides: your pairs get faster "
-            "and faster.",
-            _encoding(lambda pos, i, d, base: pos * base ** (2 * i / d)),
-        ),
         "from-one": Variant(
             "Your positions start at 1. The first one is 0: its sines are 0, its cosines 1.",
             _encoding(lambda pos, i, d, base: (pos + 1) / base ** (2 * i / d)),
@@ -109,6 +150,11 @@ SINUSOIDAL = Exercise(
         "base-fixed": Variant(
             "Right for base 10000 only: the argument `base` is not used.",
             _encoding(lambda pos, i, d, base: pos / 10000 ** (2 * i / d)),
+        ),
+        "to-the-base": Variant(
+            "Your slowest pair is slowed down by base itself: its exponent is i / (d_model / 2 − "
+            "1). Some published code has it so; the formula above divides 2i by d_model.",
+            _encoding(lambda pos, i, d, base: pos / base ** (i / (d // 2 - 1 or torch.nan))),
         ),
         "transposed": Variant(
             "The numbers are right, the table is lying on its side: (tokens, d_model), one row a "
@@ -122,29 +168,101 @@ SINUSOIDAL = Exercise(
 # --- rotate_pairs ---------------------------------------------------------------------------
 
 
-def _rotation_cases() -> list[Case]:
-    cases = []
-    for seed, shape, positions in (
-        (0, (2, 3, 5, 6), torch.arange(5)),
-        (1, (1, 2, 4, 8), torch.tensor([7, 2, 30, 3])),
-        (2, (3, 1, 3, 4), torch.tensor([10, 900, 12])),
-    ):
-        (x,) = randn(seed, shape)
-        plain = torch.equal(positions, torch.arange(len(positions)))
-        note = "" if plain else f"positions {positions.tolist()}"
-        cases.append(Case((x, positions), gradients=seed == 0, note=note))
-    (x,) = randn(3, (1, 2, 5, 10))
-    cases.append(Case((x, torch.arange(5)), {"base": 50.0}, note="another base"))
-    return [*cases, *_alone_and_far()]
+FAR = "positions far out"
+WHERE = (
+    "positions 0, 1, 2, …",
+    "positions from 7 on",
+    "positions with gaps, in any order",
+    "a position twice",
+    "negative positions",
+    FAR,
+)
+ROTARY_KINDS = {
+    "where": WHERE,
+    "sizes": (
+        "unequal sizes",
+        "a batch of one",
+        "one head",
+        "one token",
+        "d_head 2",
+        "d_head 32",
+    ),
+    "numbers": ("ordinary numbers", "numbers in the hundreds", "a token of zeros"),
+}
+ROTARY_EDGES = (FAR, "a token of zeros")
 
 
-def _alone_and_far() -> list[Case]:
-    """One token, as when a model writes; and positions far out, where one pair is still exact."""
-    one, far = randn(4, (2, 2, 1, 6), (1, 2, 2, 2))
-    return [
-        Case((one, torch.tensor([7])), note="one token, at position 7"),
-        Case((far, torch.tensor([5001, 3])), note="positions 5001 and 3"),
-    ]
+def _rotary_case(kind, seed) -> Case | None:
+    """x (batch, heads, tokens, d_head), where (tokens,) and, if it is among the kinds, a base."""
+    batch, heads, tokens, half = unequal(seed, 4)
+    d_head = 2 * half if 2 * half not in (batch, heads, tokens) else 16
+    sizes, where = kind["sizes"], kind["where"]
+    batch = 1 if sizes == "a batch of one" else batch
+    heads = 1 if sizes == "one head" else heads
+    tokens = 1 if sizes == "one token" else tokens
+    d_head = {"d_head 2": 2, "d_head 32": 32}.get(sizes, d_head)
+    if (where == FAR and sizes == "d_head 32") or (where == "a position twice" and tokens == 1):
+        return None
+    if where == FAR and d_head > 2:
+        d_head = 4  # where float32 still holds the angles
+    (x,) = randn(seed, (batch, heads, tokens, d_head))
+    x = x * 300 if kind["numbers"] == "numbers in the hundreds" else x
+    if kind["numbers"] == "a token of zeros":
+        x[:, :, -1] = 0
+    return Case((x, _places(where, tokens, seed, d_head)), BASES[kind.get("base", "base left out")])
+
+
+def _places(kind: str, count: int, seed: int, d_head: int) -> torch.Tensor:
+    """Where the tokens stand: whole numbers."""
+    mixed = torch.randperm(40, generator=torch.Generator().manual_seed(seed))[:count]
+    if kind == WHERE[0]:
+        return torch.arange(count)
+    if kind == WHERE[1]:
+        return torch.arange(7, 7 + count)
+    if kind == "a position twice":
+        return torch.cat([mixed[:1] + 3, mixed[:1] + 3, mixed[2:]])
+    if kind == "negative positions":
+        return torch.cat([-mixed[:1] - 1, mixed[1:] - 20])
+    if kind == FAR:
+        return mixed + (5000 if d_head == 2 else 880)
+    return mixed
+
+
+def _negative(which: int):
+    """A property: right wherever argument `which` holds no negative number, wrong where it does."""
+
+    def holds(cases, values, expected) -> Finding | None:
+        wrong = [
+            bool((case.args[which] < 0).any())
+            for case, value, right in zip(cases, values, expected, strict=True)
+            if not same(value, right, 2e-5)
+        ]
+        if wrong and all(wrong):
+            return Finding(
+                "negative",
+                "Right wherever no number is negative. A negative one gets something else: is the "
+                "sign lost on the way, or does your code look up a table, where −1 means the last "
+                "row?",
+            )
+        return None
+
+    return holds
+
+
+def _too_fast_a_turn(cases, values, expected) -> Finding | None:
+    """A plus in the exponent: told by position 1, where no digits are lost yet."""
+    for case, value in zip(cases, values, strict=True):
+        x, where = case.args
+        if not case.edge and not case.kwargs and torch.equal(where, torch.arange(len(where))):
+            half = x.shape[-1] // 2
+            fast = _rotation(lambda pos, i, d, base: pos[:, None] * base ** (2 * i / d))
+            turned = fast(x.double(), where.double())[:, :, :2]
+            if half > 1 and len(where) > 1 and same(value[:, :, :2], turned, 1e-2):
+                return Finding(
+                    "multiplied",
+                    "Your pairs get faster and faster: the exponent is minus 2i / d_head.",
+                )
+    return None
 
 
 def _rotation(angles=None, turn=None, split=None, join=None):
@@ -183,7 +301,10 @@ ROTATE = Exercise(
     name="rotate_pairs",
     lesson=LESSON,
     title="rotary: turn the pairs",
-    cases=_rotation_cases,
+    domain=Domain(
+        kinds=ROTARY_KINDS | {"base": tuple(BASES)}, make=_rotary_case, edges=ROTARY_EDGES
+    ),
+    properties=(_too_fast_a_turn, _negative(1)),
     witness=rotate_pairs,
     reference=rotate_pairs,
     axes=("batch", "heads", "tokens", "d_head"),
@@ -198,8 +319,8 @@ ROTATE = Exercise(
     ),
     variants={
         "split-half": Variant(
-            "A rotation it is, but of other pairs: you turn number i with number i + d_head / 2. "
-            "Here neighbours belong together, 2i and 2i + 1. (Both layouts are in use; you will "
+            "This is a rotation, but of other pairs: you turn number i with number i + d_head / 2. "
+            "Here neighbours belong together, 2i and 2i + 1. (Both layouts are in use. You will "
             "meet yours below.)",
             _rotation(split=_halves, join=_side_by_side),
         ),
@@ -213,6 +334,15 @@ ROTATE = Exercise(
             "model writes, the next token stands alone, and its position is not 0.",
             _rotation(
                 lambda pos, i, d, base: torch.arange(len(pos))[:, None] * base ** (-2 * i / d)
+            ),
+        ),
+        "counted-on": Variant(
+            "You look at the first position only and count on from there. The tokens may stand "
+            "anywhere: each has its own entry in `where`.",
+            _rotation(
+                lambda pos, i, d, base: (
+                    (pos[0] + torch.arange(len(pos)))[:, None] * base ** (-2 * i / d)
+                )
             ),
         ),
         "one-angle": Variant(
@@ -229,10 +359,6 @@ ROTATE = Exercise(
             "Right for base 10000 only: the argument `base` is not used.",
             _rotation(lambda pos, i, d, base: pos[:, None] * 10000.0 ** (-2 * i / d)),
         ),
-        "multiplied": Variant(
-            "Your pairs get faster and faster: the exponent is minus 2i / d_head.",
-            _rotation(lambda pos, i, d, base: pos[:, None] * base ** (2 * i / d)),
-        ),
         "overwritten": Variant(
             "Your second number is made of the first one's new value. Both lines need the a and "
             "b of before: keep them.",
@@ -243,8 +369,8 @@ ROTATE = Exercise(
         "added": Variant(
             "You add the encoding to x. Rotary adds nothing: it turns, and a query keeps its "
             "length.",
-            lambda x, positions, base=10000.0: (
-                x + P.sinusoidal_encoding(int(positions.max()) + 1, x.shape[-1], base)[positions]
+            _rotation(
+                turn=lambda a, b, c, s: (a + s, b + c),
             ),
         ),
         "no-minus": Variant(
@@ -257,8 +383,8 @@ ROTATE = Exercise(
             _rotation(turn=lambda a, b, c, s: (a * c, b * c)),
         ),
         "not-interleaved": Variant(
-            "The pairs are turned rightly, then all first numbers come before all second ones. "
-            "Put them back where they were.",
+            "The pairs are turned correctly, but then all first numbers stand before all second "
+            "ones. Put each number back where it was.",
             _rotation(join=_side_by_side),
         ),
     },
@@ -268,11 +394,16 @@ ROTATE = Exercise(
 # --- alibi_bias -----------------------------------------------------------------------------
 
 
-def _bias_cases() -> list[Case]:
-    return [
-        Case((heads, tokens))
-        for heads, tokens in ((8, 5), (4, 7), (1, 4), (32, 3), (16, 6), (2, 300))
-    ]
+HEADS = {f"{n} head" + "s" * (n > 1): n for n in (4, 8, 1, 2, 16, 64)}
+
+
+def _bias_case(kind, seed) -> Case | None:
+    [tokens] = unequal(seed, 1, 3, 7)
+    tokens = {"one token": 1, "20 tokens": 20, "150 tokens": 150}.get(kind["tokens"], tokens)
+    n_heads = HEADS[kind["heads"]]
+    if n_heads > 4 and tokens > 20:
+        return None  # millions of numbers would show nothing new
+    return Case((n_heads, tokens + (tokens == n_heads > 1)))
 
 
 def alibi_bias(n_heads, tokens):
@@ -296,7 +427,14 @@ ALIBI = Exercise(
     name="alibi_bias",
     lesson=LESSON,
     title="ALiBi: a penalty for distance",
-    cases=_bias_cases,
+    domain=Domain(
+        kinds={
+            "heads": tuple(HEADS),
+            "tokens": ("some tokens", "one token", "20 tokens", "150 tokens"),
+        },
+        make=_bias_case,
+        edges=("one token",),
+    ),
     witness=alibi_bias,
     reference=alibi_bias,
     axes=("heads", "queries", "keys"),
@@ -350,6 +488,12 @@ ALIBI = Exercise(
             "same in both directions.",
             _bias(distance=lambda q, k: (q - k).clamp(min=0)),
         ),
+        "last-query": Variant(
+            "Every query gets the same row in yours, that of the last one. Asked for is the "
+            "distance of each key from each query. (Behind a causal mask the softmax would not "
+            "notice: it does not change when a whole row of scores is shifted.)",
+            _bias(distance=lambda q, k: (k.max() - k).expand(len(k), -1)),
+        ),
         "heads-last": Variant(
             "The numbers are right, the heads' axis stands last: (heads, queries, keys).",
             _bias(join=lambda bias: bias.permute(1, 2, 0)),
@@ -369,28 +513,34 @@ ALIBI = Exercise(
 # --- score_at_distances (graded) ------------------------------------------------------------
 
 
-def _distance_cases() -> list[Case]:
-    cases = []
-    for seed, d_head, distances in (
-        (0, 6, torch.arange(5)),
-        (1, 8, torch.tensor([0, 3, 40, 11])),
-        (2, 4, torch.tensor([-2, 9, -7])),
-    ):
-        q, k = randn(seed, (d_head,), (d_head,))
-        note = f"distances {distances.tolist()}"
-        cases.append(Case((q, k, distances), gradients=seed == 0, note=note))
-    q, k = randn(3, (10,), (10,))
-    cases.append(Case((q, k, torch.arange(6)), {"base": 50.0}, note="another base"))
-    q, k = randn(4, (2,), (2,))
-    far = torch.tensor([2001, -2001, 64])
-    cases.append(Case((q, k, far), note="distances 2001, -2001, 64"))
-    return cases
+APART = tuple(kind.replace("position", "distance") for kind in WHERE)
+FAR_APART = FAR.replace("position", "distance")
+
+
+def _distance_case(kind, seed) -> Case | None:
+    half, count = unequal(seed, 2, 3, 7)
+    d_head = {"d_head 2": 2, "d_head 32": 32}.get(kind["sizes"], 2 * half)
+    where = kind["distances"]
+    if where == FAR_APART and d_head > 2:
+        return None
+    q, k = randn(seed, (d_head,), (d_head,))
+    if kind["numbers"] == "numbers in the hundreds":
+        q, k = 100 * q, 100 * k
+    elif kind["numbers"] == "the key equal to the query":
+        k = q.clone()
+    elif kind["numbers"] != "ordinary numbers":
+        (q if kind["numbers"] == "a query of zeros" else k).zero_()
+    if where == "one distance":
+        distances = torch.tensor([seed % 9 + 2])
+    else:
+        distances = _places(where.replace("distance", "position"), count, seed, d_head)
+    return Case((q, k, distances), BASES[kind["base"]])
 
 
 def _far_out(q, k, distances, base=10000.0, layout="interleaved"):
     """Both turned, somewhere far from position 0, in double precision."""
     rotary = P.Rotary(len(q), base, layout).double()
-    start = torch.full((len(distances),), 20)
+    start = torch.full((len(distances),), 20)  # any place will do
     queries, keys = (t.double().expand(len(distances), -1) for t in (q, k))
     return (rotary(queries, start + distances) * rotary(keys, start)).sum(-1).to(q.dtype)
 
@@ -399,16 +549,33 @@ DISTANCES = Exercise(
     name="score_at_distances",
     lesson=LESSON,
     title="the score by distance (graded)",
-    cases=_distance_cases,
+    domain=Domain(
+        kinds={
+            "distances": (APART[0], "one distance", *APART[1:]),
+            "sizes": ("some pairs", "d_head 2", "d_head 32"),
+            "numbers": (
+                "ordinary numbers",
+                "the key equal to the query",
+                "a query of zeros",
+                "a key of zeros",
+                "numbers in the hundreds",
+            ),
+            "base": tuple(BASES),
+        },
+        make=_distance_case,
+        edges=(FAR_APART, "a query of zeros", "a key of zeros"),
+    ),
+    properties=(_negative(2),),
     witness=_far_out,
     axes=("distances",),
     tolerance=2e-5,
     hints=(
         "The score depends on the distance alone. So you are free to choose where the key stands. "
         "Which position makes the turning of the key vanish?",
-        "What `rotate_pairs` wants is (…, tokens, d_head) and one position for each token. Your "
-        "query can stand at all the distances at once, as so many tokens.",
-        "`q.expand(len(distances), -1)` is the same query as often as there are distances.",
+        "`rotate_pairs` takes (batch, heads, tokens, d_head) and one position for each token. Your "
+        "query can stand at all the distances at once: one token for each of them.",
+        "`q.expand(1, 1, len(distances), -1)` is the same query once for each distance, with a "
+        "batch and a head of one. What comes back has those two axes as well.",
     ),
     variants={
         "scaled": Variant(
@@ -431,6 +598,19 @@ DISTANCES = Exercise(
             "The score is the same at all distances: turned by the same angle, or not at all, "
             "query and key keep their dot product. Only one of them may move.",
             spoil=lambda case, right: (case.args[0] @ case.args[1]).expand(len(right)),
+        ),
+        "no-direction": Variant(
+            "Yours gives the same for a query before the key and for one after it. The score does "
+            "depend on the direction: a negative distance turns the other way.",
+            spoil=lambda case, right: _far_out(
+                case.args[0], case.args[1], case.args[2].abs(), **case.kwargs
+            ),
+        ),
+        "counted": Variant(
+            "You count the distances yourself, 0, 1, 2, …, and never look at `distances`.",
+            spoil=lambda case, right: _far_out(
+                case.args[0], case.args[1], torch.arange(len(right)), **case.kwargs
+            ),
         ),
         "one-angle": Variant(
             "All pairs turn equally fast in yours.",
@@ -467,28 +647,16 @@ def _pairs(case, exponent):
 # --- find the bug ---------------------------------------------------------------------------
 
 
-def _bug_cases() -> list[Case]:
-    cases = []
-    for seed, shape in ((0, (2, 3, 5, 6)), (1, (1, 2, 4, 8)), (2, (3, 1, 6, 4))):
-        (x,) = randn(seed, shape)
-        cases.append(Case((x, torch.arange(shape[2])), gradients=seed == 0))
-    (x,) = randn(3, (1, 2, 3, 8))
-    cases.append(Case((x, torch.tensor([9, 4, 21])), note="positions 9, 4, 21"))
-    cases += _alone_and_far()
+def _linear() -> list[Case]:
     (x,) = randn(0, (2, 3, 5, 6))
-    cases.append(
-        Case(
-            (2 * x, torch.arange(5)),
-            note="everything twice as long",
-            twin=Twin(
-                0,
-                lambda base, this: (2 * base, this),
-                "not-linear",
-                "Twice the input does not give twice the output. A rotation is linear.",
-            ),
-        )
+    twice = Twin(
+        0,
+        lambda base, this: (2 * base, this),
+        "not-linear",
+        "Twice the input does not give twice the output. A rotation is linear.",
     )
-    return cases
+    where = torch.arange(5)
+    return [Case((x, where)), Case((2 * x, where), note="everything twice as long", twin=twice)]
 
 
 def apply_rotary(x, where):
@@ -526,7 +694,9 @@ BUG = Exercise(
     name="apply_rotary",
     lesson=LESSON,
     title="find the bug: two layouts",
-    cases=_bug_cases,
+    domain=Domain(kinds=ROTARY_KINDS, make=_rotary_case, edges=ROTARY_EDGES),
+    special=_linear,
+    properties=(_negative(1),),
     witness=apply_rotary,
     reference=apply_rotary,
     axes=("batch", "heads", "tokens", "d_head"),
@@ -557,11 +727,11 @@ BUG = Exercise(
             _by_tables(_repeated, _repeated, _other_half),
         ),
         "only-cos": Variant(
-            "The cosines are mended, the sines still go with the other layout.",
+            "The cosines are fixed, the sines still go with the other layout.",
             _by_tables(_repeated, _doubled, _neighbour),
         ),
         "only-sin": Variant(
-            "The sines are mended, the cosines still go with the other layout.",
+            "The sines are fixed, the cosines still go with the other layout.",
             _by_tables(_doubled, _repeated, _neighbour),
         ),
         "clockwise": Variant(
@@ -591,21 +761,23 @@ QUESTIONS = [
         "03-order",
         LESSON,
         "The six words are given in another order, without positions. What happens to the output "
-        "of cat?",
+        "for the word cat?",
         (
             Option(
-                "it changes: its neighbours are others now",
+                "it changes: cat has other neighbours now",
                 "To attention there are no neighbours. It sees a set of keys, and the set is the "
                 "same.",
             ),
             Option(
-                "it stays the same, number for number",
-                "Yes. It stands in another row, and in that row nothing has changed.",
+                "it stays the same, up to rounding",
+                "Yes. It stands in another row now, and its numbers are the same: a sum does not "
+                "depend on the order of its terms.",
                 right=True,
             ),
             Option(
-                "it changes a little",
-                "Every sum has the same terms, in another order. Beyond rounding nothing moves.",
+                "it becomes what the word in cat's new place had before",
+                "A row of the output belongs to the word of that row, not to its place. Nothing "
+                "here knows a place.",
             ),
         ),
     ),
@@ -616,16 +788,16 @@ QUESTIONS = [
         (
             Option(
                 "it becomes smaller",
-                "Nothing shrinks: turning keeps lengths, and both have turned alike.",
+                "Nothing shrinks: turning keeps lengths, and both have turned by the same angles.",
             ),
             Option(
                 "it turns by 100 angles",
-                "Both hands turn by these angles. What is between the two stays.",
+                "Both hands turn by these angles. The angle between the two stays as it was.",
             ),
             Option(
                 "nothing",
-                "Yes: the dot product depends on the angle between them, and that is the "
-                "distance's.",
+                "Yes: the dot product depends on the angle between them, and that one depends on "
+                "the distance.",
                 right=True,
             ),
         ),
@@ -633,23 +805,48 @@ QUESTIONS = [
     Item(
         "03-longer",
         LESSON,
-        "Trained on 64 characters, tested on 128. Which kind of position will do worst beyond the "
-        "64th?",
+        "Trained on 64 characters, tested on 128. Which of the two, waves or learned vectors, "
+        "lets the model read beyond the 64th character as well as before it?",
         (
             Option(
-                "learned: those rows of the table were never trained",
-                "So one would think. Compare it with the measurement below, and look how far "
-                "apart it is from the second worst.",
+                "the waves: their formula goes on for ever",
+                "The formula does. The layers that read it have never seen what it gives beyond "
+                "64: look at the figure.",
+            ),
+            Option(
+                "both",
+                "The rows of the learned table beyond 64 were never trained: they are as random "
+                "as at the start. Look at the figure.",
+            ),
+            Option(
+                "neither",
+                "Yes: both lose much, as the figure shows. A formula that goes on is not enough. "
+                "The layers that read it have to go on too.",
                 right=True,
             ),
+        ),
+    ),
+    Item(
+        "03-fair",
+        LESSON,
+        "Learned positions with a small stream have a lower loss than sinusoidal ones with a "
+        "stream × √d. What follows?",
+        (
             Option(
-                "sinusoidal",
-                "Its formula goes on for ever. Whether the model can read what it has never seen "
-                "is another matter: look at the figure.",
+                "learned vectors are better positions than waves",
+                "That may be so. But the two runs differ in more than the kind of position: which "
+                "difference made the loss lower?",
             ),
             Option(
-                "ALiBi",
-                "A penalty on the distance has little to extrapolate: look at the figure.",
+                "to multiply by √d does harm",
+                "That may be so. But the two runs also differ in the kind of position: which "
+                "difference made the loss lower?",
+            ),
+            Option(
+                "neither: two things differ at once",
+                "Yes. To tell them apart, each of the two has to be changed alone. That takes two "
+                "more arms.",
+                right=True,
             ),
         ),
     ),
@@ -682,7 +879,7 @@ QUESTIONS = [
             Option(
                 "they would have to be turned back",
                 "Yes: the output is a mixture of values. Turned ones would carry their absolute "
-                "position into the output. The distance is wanted in the score.",
+                "position into the output. The distance belongs into the score.",
                 right=True,
             ),
             Option("it would cost too much", "It would cost half as much again: little enough."),

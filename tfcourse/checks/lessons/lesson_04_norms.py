@@ -5,10 +5,85 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from tfcourse.checks.exercise import Case, Exercise, Finding, Twin, Variant, randn
+from tfcourse import norms
+from tfcourse.checks.exercise import Case, Domain, Exercise, Finding, Twin, Variant, randn, unequal
+from tfcourse.checks.judging import same
 from tfcourse.checks.quiz import Item, Option
 
 LESSON = "04_norms"
+
+# Writing these of sums and roots is the exercise.
+BUILT_IN = (
+    "layer_norm",
+    "native_layer_norm",
+    "rms_norm",
+    "batch_norm",
+    "native_batch_norm",
+    "instance_norm",
+    "group_norm",
+    "local_response_norm",
+)
+EPS = {"eps given": 1e-5, "eps left out": None, "eps 1e-6": 1e-6, "eps 0.5": 0.5}
+FAR = "a mean of 30"
+TOLERANCE = 4e-5  # with a mean of 30: right answers are off by 1e-5, E[x²] − E[x]² by 1e-4
+
+
+def _eps(kind: str) -> dict:
+    """The keyword argument; left out, the answer's own default counts."""
+    return {} if EPS[kind] is None else {"eps": EPS[kind]}
+
+
+def _kinds_of_numbers(equal: str) -> tuple[str, ...]:
+    """Sizes of x's numbers; `equal` says in words which of them are all equal."""
+    sizes = ("ordinary numbers", FAR, "numbers in the hundreds", "tiny numbers")
+    return (*sizes, equal, "all zero")
+
+
+def _numbers(kind: str, x: torch.Tensor, over: tuple[int, ...] = (-1,)) -> torch.Tensor:
+    """x with its numbers as the kind says; `over` are the axes that a mean is taken over."""
+    if kind == FAR:  # a spread of 1/2, whatever the seed: right answers keep their digits
+        centred = x - x.mean(over, keepdim=True)
+        return 30 + centred / (2 * centred.square().mean(over, keepdim=True).sqrt())
+    scale = {"numbers in the hundreds": 300.0, "tiny numbers": 1e-4, "all zero": 0.0}.get(kind, 1.0)
+    x = (2 * x + 1) * scale
+    if kind in EQUAL.values():
+        gone = {axis % x.dim() for axis in over}
+        x[tuple(slice(None) if axis in gone else 0 for axis in range(x.dim()))] = 3.0
+    return x
+
+
+EQUAL = {
+    "layer": "the numbers of one token all equal",
+    "batch": "number 0 the same in every token",
+}
+
+
+def _layer_shape(kind, seed) -> tuple[int, ...] | None:
+    """The shape of x, or None where axes and sizes cannot meet."""
+    batch, heads, tokens, d = unequal(seed, 4, 3, 9)
+    axes, sizes = kind["axes"], kind["sizes"]
+    batch = 1 if sizes == "a batch of one" else batch
+    tokens = 1 if sizes == "one token" else tokens
+    d = {"d_model 48": 48, "d_model 1": 1}.get(sizes, d)
+    shape = {
+        "three axes": (batch, tokens, d),
+        "one axis": (d,),
+        "two axes": (tokens, d),
+        "four axes": (batch, heads, tokens, d),
+    }[axes]
+    least = {"a batch of one": 3, "one token": 2}.get(sizes, 1)
+    if len(shape) < least or (d == 1 and kind["numbers"] == FAR):
+        return None
+    return shape
+
+
+LAYER_KINDS = {
+    "axes": ("three axes", "one axis", "two axes", "four axes"),
+    "sizes": ("unequal sizes", "a batch of one", "one token", "d_model 48", "d_model 1"),
+    "numbers": _kinds_of_numbers(EQUAL["layer"]),
+    "eps": tuple(EPS),
+}
+LAYER_EDGES = ("d_model 1", EQUAL["layer"], "all zero", "eps left out")
 
 
 def _norm(
@@ -18,10 +93,11 @@ def _norm(
     divide=lambda y, variance, eps: y / (variance + eps).sqrt(),
     affine=lambda y, weight, bias: y * weight + bias,
     before=lambda x, weight, bias: x,
+    default=1e-5,
 ):
     """A LayerNorm with one part of it replaced."""
 
-    def answer(x, weight, bias, eps=1e-5):
+    def answer(x, weight, bias, eps=default):
         x = before(x, weight, bias)
         centred = x - x.mean(dim, keepdim=True)
         variance = spread(x, centred, dim)
@@ -31,31 +107,51 @@ def _norm(
 
 
 def _unbiased(x, centred, dim):
-    return x.var(dim, keepdim=True)
+    square = centred.square()
+    mean = square.mean(dim, keepdim=True)
+    n = square.numel() / mean.numel()
+    return mean * n / torch.tensor(n - 1)  # one number alone: 0/0, as torch's var gives
 
 
 def _outside(y, variance, eps):
     return y / (variance.sqrt() + eps)
 
 
+def _cancels(cases, values, expected) -> Finding | None:
+    """Only where the mean is large beside the spread do the numbers lose their digits."""
+    off = [
+        case
+        for case, v, e in zip(cases, values, expected, strict=True)
+        if not same(v, e, TOLERANCE)
+    ]
+    if off and all(FAR in case.note for case in off):
+        return Finding(
+            "cancellation",
+            "Right as long as the numbers lie around 0. With a mean of 30 your variance loses its "
+            "digits: somewhere a large number is subtracted from another large one that is nearly "
+            "equal (the mean of the squares minus the square of the mean does so). Where in the "
+            "formula is the mean subtracted: before squaring, or after it?",
+        )
+    return None
+
+
 # --- layer_norm -----------------------------------------------------------------------------
 
 
-def _layer_cases() -> list[Case]:
-    cases = []
-    for seed, shape in ((0, (2, 5, 4)), (1, (3, 4, 7)), (2, (6, 3))):
-        d = shape[-1]
-        x, weight, bias = randn(seed, shape, (d,), (d,))
-        cases.append(Case((2 * x + 1, weight, bias), gradients=seed == 0))
-    x, weight, bias = randn(3, (2, 3, 5), (5,), (5,))
-    cases.append(Case((x, weight, bias), {"eps": 0.5}, note="a large eps"))
-    x, weight, bias = randn(4, (2, 3, 2, 4), (4,), (4,))
-    cases.append(Case((100 * x, weight, bias), note="four axes, large numbers"))
-    cases.append(Case((x[0] / 1000, weight, bias), note="small numbers"))
-    x, weight, bias = cases[0].args
+def _layer_case(kind, seed) -> Case | None:
+    shape = _layer_shape(kind, seed)
+    if shape is None:
+        return None
+    x, weight, bias = randn(seed, shape, shape[-1:], shape[-1:])
+    return Case((_numbers(kind["numbers"], x), weight, bias), _eps(kind["eps"]))
+
+
+def _layer_twins() -> list[Case]:
+    x, weight, bias = randn(0, (2, 5, 4), (4,), (4,))
+    base = Case((2 * x + 1, weight, bias))
     far = Case(
-        (x + 10, weight, bias),
-        note="the first input with 10 added everywhere",
+        (2 * x + 11, weight, bias),
+        note="the input before with 10 added everywhere",
         twin=Twin(
             0,
             lambda base, this: (base, this),
@@ -65,8 +161,8 @@ def _layer_cases() -> list[Case]:
         ),
     )
     alone = Case(
-        (x[:1, :1], weight, bias),
-        note="the first token alone",
+        (2 * x[:1, :1] + 1, weight, bias),
+        note="its first token alone",
         twin=Twin(
             0,
             lambda base, this: (base[:1, :1], this),
@@ -75,16 +171,8 @@ def _layer_cases() -> list[Case]:
             "else than in company. Mean and variance are the token's own.",
         ),
     )
-    flat = Case(
-        (torch.full((1, 2, 4), 3.0), weight, bias),
-        note="all numbers equal",
-        nan=(
-            "no-eps",
-            "A token whose numbers are all equal gives NaN in yours: 0 divided by 0. That is what "
-            "eps is for.",
-        ),
-    )
-    return [*cases, far, alone, flat]
+    tiny = Case((1e-3 * x, weight, bias), note="tiny numbers, eps left out", edge=True)
+    return [base, far, alone, tiny]
 
 
 def layer_norm(x, weight, bias, eps=1e-5):
@@ -96,10 +184,14 @@ LAYER = Exercise(
     name="layer_norm",
     lesson=LESSON,
     title="LayerNorm",
-    cases=_layer_cases,
+    domain=Domain(LAYER_KINDS, _layer_case, LAYER_EDGES),
+    special=_layer_twins,
+    forbids=BUILT_IN,
     witness=layer_norm,
-    reference=layer_norm,
+    reference=norms.layer_norm,
     axes=("batch", "tokens", "d_model"),
+    properties=(_cancels,),
+    tolerance=TOLERANCE,
     hints=(
         "Do it on [1, 2, 3, 4] with a pencil first. What is subtracted, what is divided by?",
         "`mean(dim=-1, keepdim=True)` keeps the axis, so that it broadcasts against x again. The "
@@ -123,8 +215,19 @@ LAYER = Exercise(
             _norm(divide=_outside),
         ),
         "eps-ignored": Variant(
-            "The argument eps changes nothing in yours: right as long as it is tiny.",
+            "The argument eps changes nothing in your code: that is right only as long as nobody "
+            "gives another one.",
             _norm(divide=lambda y, v, eps: y / (v + 1e-5).sqrt()),
+        ),
+        "eps-default": Variant(
+            "All is right when eps is given. When it is left out, your default is not the 1e-5 of "
+            "the first line that you were given.",
+            _norm(default=1e-6),
+        ),
+        "no-eps": Variant(
+            "There is no eps in your code. A token whose numbers are all equal gives 0 divided by "
+            "0, and a tiny one is blown up. That is what eps is for.",
+            _norm(divide=lambda y, v, eps: y / v.sqrt()),
         ),
         "not-centred": Variant(
             "You do not subtract the mean from what you divide.",
@@ -134,6 +237,11 @@ LAYER = Exercise(
             "This is RMSNorm (with a bias): no mean is subtracted, neither above nor in the "
             "variance. You will write it later in this lesson.",
             _norm(centre=False, spread=lambda x, c, dim: x.square().mean(dim, keepdim=True)),
+        ),
+        "rms-below": Variant(
+            "The mean is subtracted above, but under the root stands the mean of the plain "
+            "squares. The variance is the mean of the squared distances from the mean.",
+            _norm(spread=lambda x, c, dim: x.square().mean(dim, keepdim=True)),
         ),
         "variance-not-root": Variant(
             "You divide by the variance; the root of it, the standard deviation, is meant.",
@@ -154,7 +262,7 @@ LAYER = Exercise(
             _norm(before=lambda x, w, b: x * w + b, affine=lambda y, w, b: y),
         ),
         "no-weight": Variant(
-            "The weight is missing: normalise, multiply by it, then add the bias.",
+            "The weight is missing: normalize, multiply by it, then add the bias.",
             _norm(affine=lambda y, w, b: y + b),
         ),
         "sum-of-squares": Variant(
@@ -162,8 +270,13 @@ LAYER = Exercise(
             "numbers shrink as d_model grows.",
             _norm(spread=lambda x, c, dim: c.square().sum(dim, keepdim=True)),
         ),
+        "mean-distance": Variant(
+            "You divide by the mean of the absolute distances from the mean. The standard "
+            "deviation squares the distances, takes their mean, then the root.",
+            _norm(spread=lambda x, c, dim: c.abs().mean(dim, keepdim=True).square()),
+        ),
         "no-affine": Variant(
-            "Weight and bias are missing: normalise, then multiply and add.",
+            "Weight and bias are missing: normalize, then multiply and add.",
             _norm(affine=lambda y, w, b: y),
         ),
         "no-bias": Variant(
@@ -174,6 +287,14 @@ LAYER = Exercise(
             "The weight multiplies the bias too: first times weight, then plus bias.",
             _norm(affine=lambda y, w, b: (y + b) * w),
         ),
+        "affine-swapped": Variant(
+            "Weight and bias have changed places: the weight multiplies, the bias is added.",
+            _norm(affine=lambda y, w, b: y * b + w),
+        ),
+        "one-added": Variant(
+            "You multiply by 1 + weight. The weight itself multiplies; it starts as 1, not as 0.",
+            _norm(affine=lambda y, w, b: y * (1 + w) + b),
+        ),
     },
 )
 
@@ -181,40 +302,67 @@ LAYER = Exercise(
 # --- batch_norm -----------------------------------------------------------------------------
 
 
-def _batch_cases() -> list[Case]:
-    cases = []
-    for seed, shape in ((0, (2, 5, 4)), (1, (3, 4, 7)), (2, (6, 2, 3))):
-        (x,) = randn(seed, shape)
-        cases.append(Case((2 * x + 1,), gradients=seed == 0))
-    (x,) = randn(3, (2, 3, 5))
-    flat = x.clone()
-    flat[..., 1] = 2.0
-    return [
-        *cases,
-        Case((x[:1],), note="one sequence"),
-        Case((x,), {"eps": 0.5}, note="a large eps"),
-        Case((flat,), note="number 1 is 2 in every token"),
-    ]
+def _batch_case(kind, seed) -> Case | None:
+    batch, tokens, d = unequal(seed, 3, 3, 9)
+    batch, tokens, d = {
+        "a batch of one": (1, tokens, d),
+        "one token each": (batch, 1, d),
+        "one token in all": (1, 1, d),
+        "d_model 1": (batch, tokens, 1),
+        "sizes above 8": (9, 11, 10),
+    }.get(kind["sizes"], (batch, tokens, d))
+    (x,) = randn(seed, (batch, tokens, d))
+    if batch * tokens == 1 and kind["numbers"] == FAR:
+        return None
+    return Case((_numbers(kind["numbers"], x, (0, 1)),), _eps(kind["eps"]))
+
+
+def _batch_known() -> list[Case]:
+    """PyTorch's own, in training."""
+    (x,) = randn(7, (3, 4, 5))
+    right = F.batch_norm(x.flatten(0, 1), None, None, training=True, eps=1e-3).view_as(x)
+    tiny = Case((1e-3 * x,), note="tiny numbers, eps left out", edge=True)
+    return [Case((x,), {"eps": 1e-3}, expected=right), tiny]
 
 
 def batch_norm(x, eps=1e-5):
-    """PyTorch's own in training, each number of the vector over batch and tokens."""
-    return F.batch_norm(x.flatten(0, 1), None, None, training=True, eps=eps).view_as(x)
+    """Each number of the vectors over batch and tokens."""
+    variance, mean = torch.var_mean(x, (0, 1), correction=0, keepdim=True)
+    return (x - mean) / (variance + eps).sqrt()
 
 
-def _batch(dim=(0, 1), **parts):
+def _batch(dim=(0, 1), default=1e-5, **parts):
     inner = _norm(dim, affine=lambda y, w, b: y, **parts)
-    return lambda x, eps=1e-5: inner(x, None, None, eps)
+    return lambda x, eps=default: inner(x, None, None, eps)
 
 
 BATCH = Exercise(
     name="batch_norm",
     lesson=LESSON,
     title="BatchNorm, for comparison",
-    cases=_batch_cases,
+    domain=Domain(
+        {
+            "sizes": (
+                "unequal sizes",
+                "a batch of one",
+                "one token each",
+                "one token in all",
+                "d_model 1",
+                "sizes above 8",
+            ),
+            "numbers": _kinds_of_numbers(EQUAL["batch"]),
+            "eps": tuple(EPS),
+        },
+        _batch_case,
+        ("one token in all", EQUAL["batch"], "all zero", "eps left out"),
+    ),
+    special=_batch_known,
+    forbids=BUILT_IN,
     witness=batch_norm,
     reference=batch_norm,
     axes=("batch", "tokens", "d_model"),
+    properties=(_cancels,),
+    tolerance=TOLERANCE,
     hints=(
         "It is the same sum as before, taken over other axes. One mean for each of the d_model "
         "numbers: over what, then?",
@@ -246,6 +394,11 @@ BATCH = Exercise(
             "You take one mean for each sequence, over tokens and numbers.",
             _batch((1, 2)),
         ),
+        "one-a-place": Variant(
+            "You take one mean for each place in the sequence, over the batch and the numbers. "
+            "Each of the d_model numbers has its own mean, over batch and tokens.",
+            _batch((0, 2)),
+        ),
         "unbiased": Variant(
             "The variance is divided by n − 1, torch's default. BatchNorm divides by n here. (It "
             "uses n − 1 only for the running variance that it keeps for later.)",
@@ -256,11 +409,16 @@ BATCH = Exercise(
             _batch(divide=_outside),
         ),
         "eps-ignored": Variant(
-            "The argument eps changes nothing in yours.",
+            "The argument eps changes nothing in your code.",
             _batch(divide=lambda y, v, eps: y / (v + 1e-5).sqrt()),
         ),
+        "eps-default": Variant(
+            "All is right when eps is given. When it is left out, your default is not the 1e-5 of "
+            "the first line that you were given.",
+            _batch(default=1e-6),
+        ),
         "no-eps": Variant(
-            "There is no eps in yours: a number that is the same everywhere would be 0/0.",
+            "There is no eps in your code: a number that is the same everywhere would be 0/0.",
             _batch(divide=lambda y, v, eps: y / v.sqrt()),
         ),
         "not-centred": Variant(
@@ -271,6 +429,15 @@ BATCH = Exercise(
             "You divide by the variance; the root of it is meant.",
             _batch(divide=lambda y, v, eps: y / (v + eps)),
         ),
+        "rms-below": Variant(
+            "The mean is subtracted above, but under the root stands the mean of the plain "
+            "squares. The variance is the mean of the squared distances from the mean.",
+            _batch(spread=lambda x, c, dim: x.square().mean(dim, keepdim=True)),
+        ),
+        "sum-of-squares": Variant(
+            "You divide by the root of the sum of squares. The variance is their mean.",
+            _batch(spread=lambda x, c, dim: c.square().sum(dim, keepdim=True)),
+        ),
     },
 )
 
@@ -278,36 +445,30 @@ BATCH = Exercise(
 # --- rms_norm -------------------------------------------------------------------------------
 
 
-def _rms_cases() -> list[Case]:
-    cases = []
-    for seed, shape in ((0, (2, 5, 4)), (1, (3, 4, 7)), (2, (6, 3))):
-        x, weight = randn(seed, shape, shape[-1:])
-        cases.append(Case((2 * x + 1, weight), gradients=seed == 0))
-    x, weight = randn(3, (2, 3, 5), (5,))
-    cases.append(Case((x, weight), {"eps": 0.5}, note="a large eps"))
-    x, weight = randn(4, (2, 3, 2, 4), (4,))
-    cases.append(Case((100 * x, weight), note="four axes, large numbers"))
-    cases.append(Case((x[0] / 1000, weight), note="small numbers"))
-    zero = (
-        "no-eps",
-        "A token of zeros gives NaN in yours: 0 divided by 0. That is what eps is for.",
+def _rms_case(kind, seed) -> Case | None:
+    shape = _layer_shape(kind, seed)
+    if shape is None:
+        return None
+    x, weight = randn(seed, shape, shape[-1:])
+    return Case((_numbers(kind["numbers"], x), weight), _eps(kind["eps"]))
+
+
+def _rms_twins() -> list[Case]:
+    x, weight = randn(0, (2, 5, 4), (4,))
+    base = Case((2 * x + 1, weight))
+    alone = Case(
+        (2 * x[:1, :1] + 1, weight),
+        note="its first token alone",
+        twin=Twin(
+            0,
+            lambda base, this: (base[:1, :1], this),
+            "tokens-mix",
+            "A token's output depends on its neighbours: alone, the first one gives something "
+            "else than in company.",
+        ),
     )
-    cases.append(Case((0 * x[0], weight), note="all numbers zero", nan=zero))
-    x, weight = cases[0].args
-    cases.append(
-        Case(
-            (x[:1, :1], weight),
-            note="the first token alone",
-            twin=Twin(
-                0,
-                lambda base, this: (base[:1, :1], this),
-                "tokens-mix",
-                "A token's output depends on its neighbours: alone, the first one gives something "
-                "else than in company.",
-            ),
-        )
-    )
-    return cases
+    tiny = Case((1e-3 * x, weight), note="tiny numbers, eps left out", edge=True)
+    return [base, alone, tiny]
 
 
 def rms_norm(x, weight, eps=1e-5):
@@ -315,8 +476,13 @@ def rms_norm(x, weight, eps=1e-5):
     return F.rms_norm(x, x.shape[-1:], weight, eps)
 
 
-def _rms(size, divide=lambda x, s, eps: x / (s + eps).sqrt(), affine=lambda y, w: y * w):
-    return lambda x, weight, eps=1e-5: affine(divide(x, size(x), eps), weight)
+def _rms(
+    size,
+    divide=lambda x, s, eps: x / (s + eps).sqrt(),
+    affine=lambda y, w: y * w,
+    default=1e-5,
+):
+    return lambda x, weight, eps=default: affine(divide(x, size(x), eps), weight)
 
 
 def _mean_square(x):
@@ -327,9 +493,11 @@ RMS = Exercise(
     name="rms_norm",
     lesson=LESSON,
     title="RMSNorm",
-    cases=_rms_cases,
+    domain=Domain(LAYER_KINDS, _rms_case, LAYER_EDGES),
+    special=_rms_twins,
+    forbids=BUILT_IN,
     witness=rms_norm,
-    reference=rms_norm,
+    reference=norms.rms_norm,
     axes=("batch", "tokens", "d_model"),
     hints=(
         "Read its name backwards: the root of the mean of the squares.",
@@ -355,6 +523,16 @@ RMS = Exercise(
             "numbers shrink as d_model grows. It is the root of their mean.",
             _rms(lambda x: x.square().sum(-1, keepdim=True)),
         ),
+        "square-of-mean": Variant(
+            "You take the mean first and square it: that is the size of the mean. The squares "
+            "come first, then their mean.",
+            _rms(lambda x: x.mean(-1, keepdim=True).square()),
+        ),
+        "mean-absolute": Variant(
+            "You divide by the mean of the absolute values. RMSNorm squares them, takes the mean, "
+            "then the root.",
+            _rms(lambda x: x.abs().mean(-1, keepdim=True).square()),
+        ),
         "multiplied": Variant(
             "You multiply by the root where you should divide by it.",
             _rms(_mean_square, lambda x, s, eps: x * (s + eps).sqrt()),
@@ -364,8 +542,18 @@ RMS = Exercise(
             _rms(_mean_square, lambda x, s, eps: x / (s.sqrt() + eps)),
         ),
         "eps-ignored": Variant(
-            "The argument eps changes nothing in yours.",
+            "The argument eps changes nothing in your code.",
             _rms(_mean_square, lambda x, s, eps: x / (s + 1e-5).sqrt()),
+        ),
+        "eps-default": Variant(
+            "All is right when eps is given. When it is left out, your default is not the 1e-5 of "
+            "the first line that you were given.",
+            _rms(_mean_square, default=1e-6),
+        ),
+        "no-eps": Variant(
+            "There is no eps in your code. A token of zeros gives 0 divided by 0, and a tiny one "
+            "is blown up. That is what eps is for.",
+            _rms(_mean_square, lambda x, s, eps: x / s.sqrt()),
         ),
         "one-added": Variant(
             "You multiply by 1 + weight. Some models (Gemma) store it so; here the weight itself "
@@ -379,8 +567,12 @@ RMS = Exercise(
             ),
         ),
         "no-weight": Variant(
-            "The weight is missing: normalise, then multiply by it.",
+            "The weight is missing: normalize, then multiply by it.",
             _rms(_mean_square, affine=lambda y, w: y),
+        ),
+        "weight-added": Variant(
+            "The weight is added; it multiplies.",
+            _rms(_mean_square, affine=lambda y, w: y + w),
         ),
         "weight-first": Variant(
             "The weight is applied before the norm, and so counts in the mean of squares.",
@@ -401,35 +593,52 @@ RMS = Exercise(
 # --- fold_norm (graded) ---------------------------------------------------------------------
 
 
-def _fold_cases() -> list[Case]:
-    cases = []
-    for seed, d_in, d_out in ((0, 4, 7), (1, 6, 3), (2, 5, 5)):
-        weight, bias, w, b = randn(seed, (d_in,), (d_in,), (d_out, d_in), (d_out,))
-        cases.append(Case((weight, bias, w, b), expected=_folded(weight, bias, w, b)))
-    given = randn(3, (12,), (12,), (1, 12), (1,))
-    given[0][3] = 0.0
-    return [*cases, Case(tuple(given), expected=_folded(*given), note="one output, a scale of 0")]
+def _fold_case(kind, seed) -> Case | None:
+    d_in, d_out = unequal(seed, 2, 2, 8)
+    d_in, d_out = {
+        "as many outputs as inputs": (d_in, d_in),
+        "one output": (d_in, 1),
+        "one input": (1, d_out),
+        "sizes above 8": (12, 17),
+    }.get(kind["sizes"], (d_in, d_out))
+    scale, shift, w, b = randn(seed, (d_in,), (d_in,), (d_out, d_in), (d_out,))
+    if kind["scale"] == "a scale of 0":
+        scale[0] = 0.0
+    elif kind["scale"] == "a scale of all ones":
+        scale = torch.ones(d_in)
+    elif kind["scale"] == "scales in the hundreds":
+        scale = 300 * scale
+    elif kind["scale"] == "one scale for all":
+        scale = scale[:1].expand(d_in).clone()
+    if kind["shift"] == "a shift of zeros":
+        shift = torch.zeros(d_in)
+    elif kind["shift"] == "b all zeros":
+        b = torch.zeros(d_out)
+    return Case((scale, shift, w, b), gradients=False)
 
 
-def _folded(weight, bias, w, b):
+@torch.no_grad()
+def _folded(scale, shift, w, b):
     """The two found by what they do: a linear map is known by its values on a basis."""
-    with torch.no_grad():
-        at = lambda y: F.linear(y * weight + bias, w, b)  # noqa: E731
-        zero = at(torch.zeros(len(weight)))
-        return (at(torch.eye(len(weight))) - zero).T.contiguous(), zero
+    scale, shift, w64, b64 = (t.double() for t in (scale, shift, w, b))
+    at = lambda y: F.linear(y * scale + shift, w64, b64)  # noqa: E731
+    zero = at(torch.zeros(len(scale), dtype=torch.float64))
+    basis = torch.eye(len(scale), dtype=torch.float64)
+    return (at(basis) - zero).T.contiguous().to(w), zero.to(b)
 
 
 def _does_the_same(cases, values, expected):
-    """Whatever the two are: norm, then the folded map, must equal norm with weight and bias."""
+    """Whatever the two are: norm, then the folded map, must equal norm with scale and shift."""
     for case, value in zip(cases, values, strict=True):
-        weight, bias, w, b = case.args
-        (normed,) = randn(9, (3, len(weight)))
-        before = F.linear(normed * weight + bias, w, b)
+        scale, shift, w, b = case.args
+        (normed,) = randn(9, (3, len(scale)))
+        normed = normed.to(w)
+        before = F.linear(normed * scale + shift, w, b)
         try:
             after = F.linear(normed, *value)
         except (RuntimeError, TypeError):
             continue
-        if after.shape == before.shape and not torch.allclose(after, before, atol=1e-4):
+        if after.shape == before.shape and not same(after, before, 1e-4):
             return Finding(
                 "not-the-same",
                 "Put to use, your two do something else: `F.linear(y, w_new, b_new)` differs from "
@@ -442,7 +651,27 @@ FOLD = Exercise(
     name="fold_norm",
     lesson=LESSON,
     title="fold the norm into the next layer (graded)",
-    cases=_fold_cases,
+    domain=Domain(
+        {
+            "sizes": (
+                "unequal sizes",
+                "as many outputs as inputs",
+                "one output",
+                "one input",
+                "sizes above 8",
+            ),
+            "scale": (
+                "any scale",
+                "a scale of 0",
+                "a scale of all ones",
+                "one scale for all",
+                "scales in the hundreds",
+            ),
+            "shift": ("any shift", "a shift of zeros", "b all zeros"),
+        },
+        _fold_case,
+        ("a scale of 0",),
+    ),
     witness=lambda scale, shift, w, b: _folded(scale, shift, w, b),
     properties=(_does_the_same,),
     hints=(
@@ -474,6 +703,11 @@ FOLD = Exercise(
             "The bias is only what the shift becomes; the layer's own b is lost.",
             spoil=lambda case, right: (right[0], right[1] - case.args[3]),
         ),
+        "shift-bare": Variant(
+            "The matrix is right. The shift is added to b as it is; it has to pass through w, as "
+            "everything that the layer reads.",
+            spoil=lambda case, right: (right[0], case.args[3] + case.args[1].sum()),
+        ),
         "divided": Variant(
             "You divide w by the scale; it should be multiplied: the layer now sees numbers that "
             "nobody has scaled before.",
@@ -500,17 +734,24 @@ FOLD = Exercise(
 
 def wild_layer_norm(x, weight, bias, eps=1e-5):
     """LayerNorm, after both defects have been found."""
-    return layer_norm(x, weight, bias, eps)
+    return norms.layer_norm(x, weight, bias, eps)
 
+
+# Not d_model 1: there torch warns about the std of the code as it is given.
+WILD_KINDS = LAYER_KINDS | {"sizes": LAYER_KINDS["sizes"][:-1]}
 
 BUG = Exercise(
     name="wild_layer_norm",
     lesson=LESSON,
     title="find the bugs: a LayerNorm from the wild",
-    cases=_layer_cases,
-    witness=wild_layer_norm,
+    domain=Domain(WILD_KINDS, _layer_case, LAYER_EDGES[1:]),
+    special=_layer_twins,
+    forbids=BUILT_IN,
+    witness=layer_norm,
     reference=wild_layer_norm,
     axes=("batch", "tokens", "d_model"),
+    properties=(_cancels,),
+    tolerance=TOLERANCE,
     hints=(
         "There are two of them, both in how the spread is measured. Try [1, 0, 0, 0] with the "
         "built-in one beside it.",
@@ -534,6 +775,11 @@ BUG = Exercise(
             "The variance is right; eps is gone altogether. A token of equal numbers would be 0/0.",
             _norm(divide=lambda y, v, eps: y / v.sqrt()),
         ),
+        "eps-ignored": Variant(
+            "The variance is right and something small stands under the root, but it is not the "
+            "argument eps: that changes nothing in your code.",
+            _norm(divide=lambda y, v, eps: y / (v + 1e-5).sqrt()),
+        ),
         "eps-squared": Variant(
             "eps² stands under the root now. The formula has eps itself there.",
             _norm(divide=lambda y, v, eps: y / (v + eps**2).sqrt()),
@@ -545,7 +791,9 @@ BUG = Exercise(
         "wrong-correction": Variant(
             "You correct in the wrong direction: the std with d − 1 is too large.",
             _norm(
-                spread=lambda x, c, dim: x.var(dim, keepdim=True) * x.shape[-1] / (x.shape[-1] - 1)
+                spread=lambda x, c, dim: (
+                    _unbiased(x, c, dim) * x.shape[-1] / torch.tensor(x.shape[-1] - 1)
+                )
             ),
         ),
         "not-centred": Variant(
@@ -564,7 +812,7 @@ QUESTIONS = [
     Item(
         "04-growth",
         LESSON,
-        "Each of 50 layers makes the numbers 20% larger. By how much have they grown at the end?",
+        "Each of 50 layers makes the numbers 20% larger. How much larger are they at the end?",
         (
             Option("11 times", "That would be 50 · 20% added. Layers multiply: 1.2 · 1.2 · …"),
             Option("about 60 times", "1.2²³ is already 66, and there are 50 layers."),
@@ -578,8 +826,8 @@ QUESTIONS = [
     Item(
         "04-batch",
         LESSON,
-        "The second sequence of a batch is replaced by another. What happens to the first one's "
-        "output?",
+        "In training, the second sequence of a batch is replaced by another. What happens to the "
+        "first one's output?",
         (
             Option(
                 "with LayerNorm it changes",
@@ -596,17 +844,23 @@ QUESTIONS = [
     Item(
         "04-speed",
         LESSON,
-        "RMSNorm needs one pass less over the numbers than LayerNorm. How much faster will "
-        "PyTorch's built-in RMSNorm be on your machine?",
+        "RMSNorm needs fewer steps than LayerNorm. How much faster will PyTorch's built-in "
+        "RMSNorm be than its built-in LayerNorm, on your machine?",
         (
             Option(
                 "10 to 15 percent",
-                "That is what is often printed. Now look at the measurement, and at the spread.",
+                "That is what you will often read. Now look at the measurement, and at the "
+                "interval.",
             ),
-            Option("about twice", "Half of the arithmetic, at most, is saved. Look below."),
+            Option(
+                "about twice as fast",
+                "That is near for the two formulas. The built-in ones are other programs: look "
+                "below.",
+            ),
             Option(
                 "I cannot know before I measure",
-                "Yes. It depends on the kernel somebody wrote, far more than on the formula.",
+                "Yes. It depends on the program that somebody wrote for your device, far more "
+                "than on the formula.",
                 right=True,
             ),
         ),
@@ -619,8 +873,8 @@ QUESTIONS = [
         (
             Option(
                 "the same as before",
-                "Yes: mean and deviation grow tenfold too. Only the direction of a centred token "
-                "counts.",
+                "Yes: mean and standard deviation are ten times as large too. Only the direction "
+                "of the centred token counts.",
                 right=True,
             ),
             Option("10 times as much", "The standard deviation is 10 times as large as well."),
@@ -630,42 +884,51 @@ QUESTIONS = [
     Item(
         "04-quiz-batchnorm",
         LESSON,
-        "Why is BatchNorm a poor choice for a model that writes text, one token at a time?",
+        "A language model is trained with BatchNorm over batch and tokens. Its training loss "
+        "looks good. Then it writes a text, token by token, with the means and variances that "
+        "were stored in training. Why can it be much worse than its training loss said?",
         (
             Option(
                 "it has too many parameters",
-                "As many as LayerNorm: a weight and a bias for each number.",
+                "BatchNorm has as many as LayerNorm: a weight and a bias for each number.",
             ),
             Option(
-                "with one sequence and one token there is no batch to take a mean of",
-                "Yes. It has to fall back on means stored in training, and behaves otherwise than "
-                "it did there.",
+                "in training the mean and variance at every token came from later tokens too",
+                "Yes. You measured it: a change of the last token moved all the others. In "
+                "training the model could use what was to come; when it writes, that is not there.",
                 right=True,
             ),
             Option(
+                "with one sequence and one token BatchNorm cannot be computed at all",
+                "It can: that is what the stored means and variances are for. Networks that look "
+                "at images are used like this, and it works well.",
+            ),
+            Option(
                 "it is not differentiable",
-                "It is, in training through the batch's mean and variance too.",
+                "It is, also through the mean and the variance of the batch.",
             ),
         ),
     ),
     Item(
         "04-quiz-last",
         LESSON,
-        "Why does a stack of pre-norm blocks need one more norm at its end?",
+        "Somebody loads a pre-norm model from a checkpoint and forgets the last norm in the code. "
+        "What does the head receive?",
         (
             Option(
-                "for symmetry",
-                "There is a better reason: look at what the head would be given.",
+                "an error: the shapes do not fit",
+                "A norm does not change the shape. Nothing complains, and that is the danger.",
             ),
             Option(
-                "the residual stream has grown with depth, and nobody has normed the sum",
-                "Yes. Each block norms what it reads; what they all have added up reaches the "
-                "head as it is.",
+                "the sum of all that the blocks have added, in a size that it was not trained for",
+                "Yes. Each block normalizes what it reads, nobody normalizes the sum. In training "
+                "the head has seen normalized numbers only.",
                 right=True,
             ),
             Option(
-                "without it the gradient would vanish",
-                "In pre-norm the gradient has its straight path. It is the scale that is wrong.",
+                "the same as before: each block has its own norms",
+                "Those stand before attention and MLP, inside the blocks. What the last block "
+                "adds passes none of them.",
             ),
         ),
     ),

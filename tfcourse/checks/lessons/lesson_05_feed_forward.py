@@ -7,7 +7,16 @@ import math
 import torch
 import torch.nn.functional as F
 
-from tfcourse.checks.exercise import Case, Exercise, Finding, Twin, Variant, randn
+from tfcourse.checks.exercise import (
+    Case,
+    Domain,
+    Exercise,
+    Finding,
+    Twin,
+    Variant,
+    randn,
+    unequal,
+)
 from tfcourse.checks.quiz import Item, Option
 from tfcourse.feed_forward import ACTIVATIONS
 
@@ -17,14 +26,52 @@ LESSON = "05_feed_forward"
 # --- position_wise --------------------------------------------------------------------------
 
 
-def _plain_cases() -> list[Case]:
-    cases = []
-    for seed, batch, tokens, d, d_ff in ((0, 2, 5, 4, 9), (1, 3, 4, 6, 7), (2, 1, 3, 5, 5)):
-        x, w1, b1, w2, b2 = randn(seed, (batch, tokens, d), (d, d_ff), (d_ff,), (d_ff, d), (d,))
-        cases.append(Case((x, w1, b1, w2, b2), gradients=seed == 0))
-    x, *weights = cases[0].args
-    cases.append(Case((20 * x, *weights), note="large numbers"))
-    alone = Case(
+SIZES = (
+    "unequal sizes",
+    "a batch of one",
+    "one token",
+    "d_ff smaller than d_model",
+    "d_ff equal to d_model",
+    "a single unit",
+    "sizes above 8",
+)
+
+
+def _sizes(kind: str, seed: int) -> tuple[int, int, int, int]:
+    """batch, tokens, d_model, d_ff"""
+    batch, tokens, small, large = unequal(seed, 4)
+    if kind == "sizes above 8":
+        batch, tokens, small, large = unequal(seed, 4, 9, 13)
+    d, d_ff = sorted((small, large))
+    if kind == "d_ff smaller than d_model":
+        d, d_ff = d_ff, d
+    d_ff = {"d_ff equal to d_model": d, "a single unit": 1}.get(kind, d_ff)
+    batch = 1 if kind == "a batch of one" else batch
+    return batch, 1 if kind == "one token" else tokens, d, d_ff
+
+
+def _tokens(kind: str, x: torch.Tensor) -> torch.Tensor:
+    if kind == "large numbers":
+        return 30 * x
+    if kind == "tiny numbers":
+        return 1e-3 * x
+    if kind == "a token of zeros":
+        return torch.cat([0 * x[:, :1], x[:, 1:]], 1)
+    return x[:, :1].expand_as(x).clone() if kind == "all tokens alike" else x
+
+
+def _plain_case(kind, seed):
+    batch, tokens, d, d_ff = _sizes(kind["sizes"], seed)
+    x, w1, b1, w2, b2 = randn(seed, (batch, tokens, d), (d, d_ff), (d_ff,), (d_ff, d), (d,))
+    if kind["numbers"] == "no unit fires":
+        b1 = b1 - 1000
+    return Case((_tokens(kind["numbers"], x), w1, b1, w2, b2))
+
+
+def _company() -> list[Case]:
+    """The same sequences, and then one token of them alone, and one sequence alone."""
+    x, *weights = randn(3, (2, 5, 4), (4, 9), (9,), (9, 4), (4,))
+    token = Case(
         (x[:, 2:3], *weights),
         note="the third token alone",
         twin=Twin(
@@ -35,7 +82,18 @@ def _plain_cases() -> list[Case]:
             "than in company. Position-wise means that nobody looks at the neighbour.",
         ),
     )
-    return [*cases, alone]
+    sequence = Case(
+        (x[1:], *weights),
+        note="the second sequence alone",
+        twin=Twin(
+            0,
+            lambda base, this: (base[1:], this),
+            "batch-mixes",
+            "A sequence's output depends on the other sequences of the batch: alone, the second "
+            "one gives something else.",
+        ),
+    )
+    return [Case((x, *weights)), token, sequence]
 
 
 def _plain(first=lambda x, w, b: x @ w + b, between=torch.relu, last=lambda h, w, b: h @ w + b):
@@ -51,7 +109,22 @@ PLAIN = Exercise(
     name="position_wise",
     lesson=LESSON,
     title="the feed-forward network",
-    cases=_plain_cases,
+    domain=Domain(
+        kinds={
+            "sizes": SIZES,
+            "numbers": (
+                "ordinary numbers",
+                "large numbers",
+                "tiny numbers",
+                "a token of zeros",
+                "all tokens alike",
+                "no unit fires",
+            ),
+        },
+        make=_plain_case,
+        edges=("no unit fires",),
+    ),
+    special=_company,
     witness=position_wise,
     reference=position_wise,
     axes=("batch", "tokens", "d_model"),
@@ -94,9 +167,17 @@ PLAIN = Exercise(
             "You took the GELU. Here it is the ReLU, as in 2017; the others come next.",
             _plain(between=F.gelu),
         ),
+        "sigmoid": Variant(
+            "There is a sigmoid between. The ReLU leaves positive numbers as they are.",
+            _plain(between=torch.sigmoid),
+        ),
+        "size": Variant(
+            "What is below 0 comes out as large and positive. A unit with a negative sum does not "
+            "fire: it gives 0.",
+            _plain(between=torch.abs),
+        ),
         "residual": Variant(
-            "You added x itself. That is the block's business (lesson 06); here it is only the "
-            "network.",
+            "You added x itself. That is done by the block (lesson 06); here it is only the MLP.",
             lambda x, *weights: x + position_wise(x, *weights),
         ),
         "softmax": Variant(
@@ -111,14 +192,35 @@ PLAIN = Exercise(
 # --- gelu -----------------------------------------------------------------------------------
 
 
-def _curve_cases() -> list[Case]:
-    (x,) = randn(0, (3, 7))
-    return [
-        Case((torch.linspace(-4, 4, 33),), gradients=True, note="from -4 to 4"),
-        Case((2 * x,)),
-        Case((torch.tensor(0.5),), note="one number, 0.5"),
-        Case((torch.tensor([[[-100.0, -30, -10], [10, 30, 100]]]),), note="far out"),
-    ]
+AXES = {"two axes": 2, "one number": 0, "one axis": 1, "three axes": 3, "four axes": 4}
+FAR = "numbers of ±10 000"
+NUMBERS = (
+    "from -4 to 4",
+    "tiny numbers",
+    "zero among them",
+    "positive only",
+    "negative only",
+    "numbers up to ±100",
+    FAR,
+)
+
+
+def _curve_case(kind, seed):
+    [x] = randn(seed, [1, *unequal(seed, AXES[kind["axes"]])])
+    x = (1.7 * x[0]).clamp(-4, 4)
+    if kind["numbers"] == "zero among them":
+        x = x * (torch.arange(x.numel()).view(x.shape) % 3 > 0)
+    change = {
+        "tiny numbers": lambda: 1e-3 * x,
+        "positive only": lambda: x.abs(),
+        "negative only": lambda: -x.abs(),
+        "numbers up to ±100": lambda: 25 * x,
+        FAR: lambda: 1e4 * x.sign(),
+    }
+    return Case((change.get(kind["numbers"], lambda: x)(),))
+
+
+CURVE = Domain(kinds={"axes": tuple(AXES), "numbers": NUMBERS}, make=_curve_case, edges=(FAR,))
 
 
 def gelu(x):
@@ -130,7 +232,8 @@ GELU = Exercise(
     name="gelu",
     lesson=LESSON,
     title="GELU",
-    cases=_curve_cases,
+    domain=CURVE,
+    forbids=("gelu", "gelu_"),
     witness=gelu,
     reference=gelu,
     axes=(),
@@ -169,6 +272,10 @@ GELU = Exercise(
             "The argument of erf is x divided by the root of 2, not by 2.",
             lambda x: 0.5 * x * (1 + torch.erf(x / 2)),
         ),
+        "two-for-root": Variant(
+            "The argument of erf is x divided by √2; yours is x times √2.",
+            lambda x: 0.5 * x * (1 + torch.erf(x * math.sqrt(2))),
+        ),
         "bracket": Variant(
             "erf is added to x / 2 instead of to the 1: a bracket is missing. x multiplies all of "
             "(1 + erf).",
@@ -190,17 +297,12 @@ GELU = Exercise(
 # --- gated_feed_forward ---------------------------------------------------------------------
 
 
-def _gated_cases() -> list[Case]:
-    cases = []
-    for seed, batch, tokens, d, d_ff, name in (
-        (0, 2, 5, 4, 9, "silu"),
-        (1, 3, 4, 6, 7, "gelu"),
-        (2, 1, 3, 5, 5, "silu"),
-    ):
-        x, gate, up, down = randn(seed, (batch, tokens, d), (d, d_ff), (d, d_ff), (d_ff, d))
-        cases.append(Case((x, gate, up, down, name), gradients=True))
-    x, *weights, name = cases[0].args
-    return [*cases, Case((100 * x, *weights, name), note="large numbers")]
+def _gated_case(kind, seed):
+    batch, tokens, d, d_ff = _sizes(kind["sizes"], seed)
+    x, gate, up, down = randn(seed, (batch, tokens, d), (d, d_ff), (d, d_ff), (d_ff, d))
+    if kind["numbers"] == "all gates closed":
+        x, gate = 30 * x.abs() + 10, -gate.abs() - 1
+    return Case((_tokens(kind["numbers"], x), gate, up, down, kind["activation"]))
 
 
 def gated_feed_forward(x, w_gate, w_up, w_down, activation):
@@ -220,7 +322,22 @@ GATED = Exercise(
     name="gated_feed_forward",
     lesson=LESSON,
     title="the gated feed-forward network",
-    cases=_gated_cases,
+    domain=Domain(
+        kinds={
+            "activation": ("silu", "gelu", "relu", "gelu_tanh"),
+            "sizes": SIZES,
+            "numbers": (
+                "ordinary numbers",
+                "large numbers",
+                "tiny numbers",
+                "a token of zeros",
+                "all tokens alike",
+                "all gates closed",
+            ),
+        },
+        make=_gated_case,
+        edges=("all gates closed", "tiny numbers"),
+    ),
     witness=gated_feed_forward,
     reference=gated_feed_forward,
     axes=("batch", "tokens", "d_model"),
@@ -254,6 +371,10 @@ GATED = Exercise(
             "Right for GELU only: the argument `activation` is not used.",
             _gated(lambda act, g, u: act(g) * u, F.gelu),
         ),
+        "always-relu": Variant(
+            "Right for ReLU only: the argument `activation` is not used.",
+            _gated(lambda act, g, u: act(g) * u, torch.relu),
+        ),
         "sigmoid": Variant(
             "Your gate is a sigmoid, the GLU of 2016. Use the activation that is asked for.",
             _gated(lambda act, g, u: act(g) * u, torch.sigmoid),
@@ -266,12 +387,16 @@ GATED = Exercise(
             "There is no activation: the two are only multiplied.",
             _gated(lambda act, g, u: g * u),
         ),
+        "residual": Variant(
+            "You added x itself. That is done by the block (lesson 06); here it is only the MLP.",
+            lambda x, *weights: x + gated_feed_forward(x, *weights),
+        ),
         "no-up": Variant(
-            "`w_up` is never used: that is the plain network with the gate's matrix.",
+            "`w_up` is never used: that is the plain MLP with the gate's matrix.",
             _gated(lambda act, g, u: act(g)),
         ),
         "no-gate": Variant(
-            "`w_gate` is never used: that is the plain network.",
+            "`w_gate` is never used: that is the plain MLP.",
             _gated(lambda act, g, u: act(u)),
         ),
     },
@@ -281,13 +406,35 @@ GATED = Exercise(
 # --- edit_one_value (graded) ----------------------------------------------------------------
 
 
-def _edit_cases() -> list[Case]:
-    cases = []
-    for seed, d, d_ff in ((0, 4, 7), (1, 6, 5), (2, 3, 9)):
-        w, hidden, delta = randn(seed, (d, d_ff), (d_ff,), (d,))
-        hidden = hidden.relu() + 0.1 * (hidden > 1)
-        cases.append(Case((w, hidden, delta), expected=_edited(w, hidden, delta)))
-    return cases
+def _edit_case(kind, seed):
+    d, d_ff = unequal(seed, 2, 3, 7)
+    sizes = {
+        "a single unit": (d, 1),
+        "d_model 1": (1, d_ff),
+        "d_ff equal to d_model": (d, d),
+        "sizes above 8": unequal(seed, 2, 9, 14),
+    }
+    d, d_ff = sizes.get(kind["sizes"], (d, d_ff))
+    w, delta = randn(seed, (d, d_ff), (d,))
+    ranks = torch.randperm(d_ff, generator=torch.Generator().manual_seed(seed))
+    hidden, firing = 0.4 * (ranks + 1.0), kind["hidden"]  # no two alike
+    top = int(hidden.argmax())
+    if firing == "a few units fire":
+        hidden = hidden * (ranks >= d_ff // 2)
+    elif firing == "one unit fires":
+        hidden = hidden * (ranks == d_ff - 1)
+    elif firing == "two fire equally strongly":
+        if d_ff == 1:
+            return None
+        hidden[(ranks == d_ff - 2)] = hidden[top]
+    elif firing in ("the first fires most", "the last fires most"):
+        hidden = hidden.roll(-top if firing.startswith("the first") else d_ff - 1 - top)
+    elif firing == "all fire weakly":
+        hidden = 0.02 * hidden
+    elif firing == "all fire strongly":
+        hidden = 100 * hidden
+    change = {"delta is zero": 0.0, "a large delta": 1000.0}
+    return Case((w, hidden, change.get(kind["delta"], 1.0) * delta), gradients=False)
 
 
 def _edited(w, hidden, delta):
@@ -304,28 +451,34 @@ def _effect(cases, values, expected):
     for case, new in zip(cases, values, strict=True):
         w, hidden, delta = case.args
         new = new.to(w.dtype)
-        touched = ((new - w).abs() > 1e-6).any(0).nonzero().flatten().tolist()
+        touched = _columns(new - w, 1e-5 * max(1.0, delta.abs().max() / hidden.max()))
         unit = int(hidden.argmax())
         if len(touched) == 1 and touched != [unit]:
             return Finding(
                 "other-unit",
                 f"You changed the value of unit {touched[0]}, which fires by "
-                f"{hidden[touched[0]]:.2f}; unit {unit} fires most, by {hidden[unit]:.2f}.",
+                f"{hidden[touched[0]]:.2f}; the unit to be edited is number {unit}, which fires "
+                f"by {hidden[unit]:.2f}. Where several fire equally strongly, the first is meant.",
             )
         moved = F.linear(hidden, new) - F.linear(hidden, w)
-        if not torch.allclose(moved, delta, atol=1e-4):
+        size = max(1.0, delta.abs().max().item(), F.linear(hidden, w).abs().max().item())
+        if not torch.allclose(moved, delta, rtol=0, atol=1e-4 * size):
             return Finding(
                 "effect",
                 f"With your matrix the output moves by {_list(moved)}; it should move by "
-                f"{_list(delta)}.",
+                f"{_list(delta)}. That was for {EDIT.describe(case)}.",
             )
-        if len(touched) != 1:
+        if len(touched) > 1:
             return Finding(
                 "columns",
                 f"The output moves as it should, but {len(touched)} columns changed. One value "
                 "is to be edited, that of the unit that fires most.",
             )
     return None
+
+
+def _columns(change, least):
+    return (change.abs() > least).any(0).nonzero().flatten().tolist()
 
 
 def _list(values):
@@ -343,7 +496,30 @@ EDIT = Exercise(
     name="edit_one_value",
     lesson=LESSON,
     title="edit one value (graded)",
-    cases=_edit_cases,
+    domain=Domain(
+        kinds={
+            "hidden": (
+                "a few units fire",
+                "every unit fires",
+                "one unit fires",
+                "two fire equally strongly",
+                "the first fires most",
+                "the last fires most",
+                "all fire weakly",
+                "all fire strongly",
+            ),
+            "sizes": (
+                "unequal sizes",
+                "a single unit",
+                "d_model 1",
+                "d_ff equal to d_model",
+                "sizes above 8",
+            ),
+            "delta": ("ordinary delta", "delta is zero", "a large delta"),
+        },
+        make=_edit_case,
+        edges=("delta is zero",),
+    ),
     witness=lambda w_down, hidden, delta: _edited(w_down, hidden, delta),
     properties=(_effect,),
     axes=("d_model", "d_ff"),
@@ -374,6 +550,22 @@ EDIT = Exercise(
             "Yours moves the output by −delta.",
             spoil=lambda case, right: 2 * case.args[0] - right,
         ),
+        "weakest": Variant(
+            "You edit the unit that fires least. The one that fires most is meant.",
+            spoil=lambda case, right: _at(
+                case,
+                lambda hidden: torch.where(hidden > 0, hidden, torch.inf).argmin(),
+                lambda v, h, d: v + d / h,
+            ),
+        ),
+        "second": Variant(
+            "You edit the unit that fires second most. The one that fires most is meant.",
+            spoil=lambda case, right: _at(
+                case,
+                lambda hidden: hidden.argsort(stable=True)[-min(2, len(hidden))],
+                lambda v, h, d: v + d / h,
+            ),
+        ),
         "spread": Variant(
             "You share the change out among all units that fire. The output is right, for this "
             "input; but the values of many other facts have been touched. One value only.",
@@ -402,6 +594,140 @@ EDIT = Exercise(
 )
 
 
+# --- without_unit ---------------------------------------------------------------------------
+
+
+def _without_case(kind, seed):
+    questions, words, d, d_ff = unequal(seed, 4, 3, 8)
+    sizes = {
+        "one question": (1, words, d, d_ff),
+        "a single unit": (questions, words, d, 1),
+        "all sizes equal": (d, d, d, d),
+        "sizes above 8": unequal(seed, 4, 9, 13),
+    }
+    questions, words, d, d_ff = sizes.get(kind["sizes"], (questions, words, d, d_ff))
+    logits, hidden, w, table = randn(
+        seed, (questions, words), (questions, d_ff), (d, d_ff), (words, d)
+    )
+    unit = {"the first unit": 0, "the last unit": d_ff - 1}.get(kind["unit"], d_ff // 2)
+    firing = kind["hidden"]
+    if firing != "some fire negatively (GELU)":
+        hidden = hidden.abs() * (hidden > -0.5)
+    hidden[0, unit] = 0.7  # else there would be nothing to take out
+    if firing == "the unit never fires":
+        hidden[:, unit] = 0.0
+    elif firing == "the unit fires strongly":
+        hidden[:, unit] = 50 * hidden[:, unit]
+    return Case((10 * logits, hidden, w, table, unit))
+
+
+def without_unit(logits, hidden, w_down, table, unit):
+    """The logits less what one unit adds to them."""
+    only = torch.zeros_like(hidden).index_copy(
+        1, torch.tensor([unit], device=hidden.device), hidden[:, unit : unit + 1]
+    )
+    return logits - F.linear(F.linear(only, w_down), table)
+
+
+def _without(said):
+    return lambda logits, hidden, w_down, table, unit: logits - said(hidden, w_down, table, unit)
+
+
+def _spoken(w_down, table, unit):
+    return table @ w_down[:, unit]
+
+
+WITHOUT = Exercise(
+    name="without_unit",
+    lesson=LESSON,
+    title="remove one unit",
+    domain=Domain(
+        kinds={
+            "hidden": (
+                "some units fire",
+                "some fire negatively (GELU)",
+                "the unit never fires",
+                "the unit fires strongly",
+            ),
+            "unit": ("a unit in the middle", "the first unit", "the last unit"),
+            "sizes": (
+                "unequal sizes",
+                "one question",
+                "a single unit",
+                "all sizes equal",
+                "sizes above 8",
+            ),
+        },
+        make=_without_case,
+        edges=("the unit never fires",),
+    ),
+    witness=without_unit,
+    reference=without_unit,
+    axes=("questions", "words"),
+    tolerance=2e-5,
+    hints=(
+        "What does the unit add to the stream, for one question? How strongly it fires, times its "
+        "value. And what does a vector in the stream add to the logit of a word?",
+        "The unit's value, read by every word's vector, gives one number a word. Each question "
+        "gets these numbers as often as the unit fires there.",
+        "Two shapes have to meet: (questions,) for how strongly it fires and (words,) for what it "
+        "says: one product for each question and word.",
+    ),
+    variants={
+        "added": Variant(
+            "You add the unit's part once more. It is in the logits already: take it out.",
+            lambda logits, hidden, w, table, unit: (
+                logits + hidden[:, unit, None] * _spoken(w, table, unit)
+            ),
+        ),
+        "not-weighted": Variant(
+            "You take out the unit's value as if it fired by 1 for every question. Where it does "
+            "not fire, it has added nothing.",
+            _without(
+                lambda hidden, w, table, unit: _spoken(w, table, unit).expand(len(hidden), -1)
+            ),
+        ),
+        "fires-or-not": Variant(
+            "You take out the value wherever the unit fires, but not as strongly as it fires.",
+            _without(
+                lambda hidden, w, table, unit: (
+                    (hidden[:, unit, None] > 0).to(w) * _spoken(w, table, unit)
+                )
+            ),
+        ),
+        "all-units": Variant(
+            "That removes all the units at once: the whole MLP but its bias.",
+            _without(lambda hidden, w, table, unit: hidden @ w.T @ table.T),
+        ),
+        "the-unit-alone": Variant(
+            "That is what the unit adds. Asked for are the logits that are left without it.",
+            lambda logits, hidden, w, table, unit: hidden[:, unit, None] * _spoken(w, table, unit),
+        ),
+        "all-others": Variant(
+            "You remove all the other units and leave this one.",
+            _without(
+                lambda hidden, w, table, unit: (
+                    hidden @ w.T @ table.T - hidden[:, unit, None] * _spoken(w, table, unit)
+                )
+            ),
+        ),
+        "first-unit": Variant(
+            "You always remove unit 0: the argument `unit` is not used.",
+            _without(lambda hidden, w, table, unit: hidden[:, :1] * _spoken(w, table, 0)),
+        ),
+        "hidden-only": Variant(
+            "You subtract how strongly the unit fires. What it adds to a word's logit also "
+            "depends on its value, and on that word's vector.",
+            _without(lambda hidden, w, table, unit: hidden[:, unit, None]),
+        ),
+        "unchanged": Variant(
+            "Nothing has changed: you give back the logits as they were.",
+            lambda logits, hidden, w, table, unit: logits.clone(),
+        ),
+    },
+)
+
+
 # --- find the bug ---------------------------------------------------------------------------
 
 
@@ -420,7 +746,8 @@ BUG = Exercise(
     name="gelu_tanh",
     lesson=LESSON,
     title="find the bug: a bracket",
-    cases=_curve_cases,
+    domain=CURVE,
+    forbids=("gelu", "gelu_"),
     witness=gelu_tanh,
     reference=gelu_tanh,
     axes=(),
@@ -439,7 +766,7 @@ BUG = Exercise(
         ),
         "exact": Variant(
             "That is the exact GELU, by erf. It is right to prefer it, but GPT-2's weights were "
-            "trained with the approximation, and here you are to mend that.",
+            "trained with the approximation, and here you are asked to fix that.",
             F.gelu,
         ),
         "squared": Variant(
@@ -460,6 +787,23 @@ BUG = Exercise(
             "the cube.",
             _tanh(lambda x: _ROOT * x * (1 + 0.044715 * x**3)),
         ),
+        "cube-of-the-sum": Variant(
+            "The cube is taken of the whole bracket. In the formula it belongs to the last x only.",
+            _tanh(lambda x: _ROOT * (x + 0.044715 * x) ** 3),
+        ),
+        "cube-of-the-argument": Variant(
+            "The cube is taken of all that goes into the tanh. In the formula it belongs to the "
+            "last x only.",
+            _tanh(lambda x: (_ROOT * (x + 0.044715 * x)) ** 3),
+        ),
+        "cube-outside": Variant(
+            "The x³ multiplies the whole bracket. In the formula it belongs to 0.044715 only.",
+            _tanh(lambda x: _ROOT * (x + 0.044715) * x**3),
+        ),
+        "cube-of-the-tanh": Variant(
+            "The cube is taken of the tanh. In the formula it stands inside, at the last x.",
+            lambda x: 0.5 * x * (1 + torch.tanh(_ROOT * (x + 0.044715 * x)) ** 3),
+        ),
         "cube-dropped": Variant(
             "The cube is gone. tanh(√(2/π) x) alone is a coarser approximation.",
             _tanh(lambda x: _ROOT * x),
@@ -475,17 +819,17 @@ BUG = Exercise(
     },
 )
 
-EXERCISES = [PLAIN, GELU, GATED, EDIT, BUG]
+EXERCISES = [PLAIN, GELU, GATED, EDIT, WITHOUT, BUG]
 QUESTIONS = [
     Item(
         "05-alone",
         LESSON,
-        "The fifth token changes. Which rows of the feed-forward network's output change?",
+        "The fifth token changes. Which rows of the MLP's output change?",
         (
             Option("all of them", "That would be attention. Here nobody looks at the neighbour."),
             Option("the fifth and those after it", "There is no order in it, and no neighbours."),
             Option(
-                "the fifth alone",
+                "only the fifth",
                 "Yes: the same small network, once for each token.",
                 right=True,
             ),
@@ -494,19 +838,46 @@ QUESTIONS = [
     Item(
         "05-dead",
         LESSON,
-        "Trained at a learning rate that is much too high, which network will have more dead "
-        "units?",
+        "A ReLU unit is dead: no question makes it fire, so no gradient reaches its weights. The "
+        "vectors of the words are still being trained. Can the unit fire again?",
         (
             Option(
-                "the one with ReLU: more than twice as many",
-                "That is what one expects. Look at the four lines below before you believe it.",
+                "no, never: its slope is 0",
+                "Its own weights have no gradient. But is that all that its sum is made of?",
             ),
             Option(
-                "both lose nearly all",
-                "So it was here. A GELU's slope is not exactly zero far out, but next to nothing.",
+                "yes: its own weights stand still, but what comes in moves",
+                "Yes. The other units' gradients move the words' vectors, and a question can move "
+                "to where the unit fires. The measurement below says how often.",
                 right=True,
             ),
-            Option("neither: the norms prevent it", "There is no norm in this small network."),
+            Option(
+                "yes: its own gradient is small, but not 0",
+                "That holds for a GELU. A ReLU's slope below 0 is exactly 0.",
+            ),
+        ),
+    ),
+    Item(
+        "05-knock-out",
+        LESSON,
+        "A unit fires for one question only, and its value points to the right answer. You "
+        "switch the unit off. What happens to that answer?",
+        (
+            Option(
+                "it is lost, in most cases",
+                "So one would think: it looks like the place where the fact is kept. Look at the "
+                "measurement below.",
+            ),
+            Option(
+                "it stays right, in nearly all cases",
+                "So it comes out here. The unit speaks for the answer, but it is not the only one "
+                "that does.",
+                right=True,
+            ),
+            Option(
+                "all answers change",
+                "The unit is silent for the other nineteen questions: they cannot notice.",
+            ),
         ),
     ),
     Item(
@@ -517,12 +888,11 @@ QUESTIONS = [
         (
             Option(
                 "two thirds",
-                "The other way round. Attention has four matrices of d × d; what has the "
-                "feed-forward network?",
+                "The other way round. Attention has four matrices of d × d; what has the MLP?",
             ),
             Option(
                 "one third",
-                "Yes: 4d² of 12d². The network has two matrices of d × 4d, which is 8d².",
+                "Yes: 4d² of 12d². The MLP has two matrices of d × 4d, which is 8d².",
                 right=True,
             ),
             Option("one half", "4d² against 8d²."),
@@ -531,21 +901,21 @@ QUESTIONS = [
     Item(
         "05-quiz-linear",
         LESSON,
-        "You take the activation out of a network with d_ff = 4 · d_model. What is left?",
+        "You take the activation out of an MLP with d_ff = 4 · d_model. What is left?",
         (
             Option(
-                "a single matrix of d_model × d_model, written in a dear way",
+                "a single matrix of d_model × d_model, at eight times its cost",
                 "Yes: x (W₁W₂). A product of matrices is a matrix, however wide it is between.",
                 right=True,
             ),
             Option(
-                "a network that trains more slowly",
+                "an MLP that trains more slowly",
                 "It is not slow, it is poor: no training can make it anything but linear.",
             ),
             Option(
                 "the same, since attention has a softmax",
-                "The softmax decides who is heard. What a token makes of what it heard stays "
-                "linear.",
+                "The softmax decides which tokens are heard. What a token makes of what it heard "
+                "stays linear.",
             ),
         ),
     ),
@@ -556,24 +926,45 @@ QUESTIONS = [
         (
             Option(
                 "GELU units cannot die",
-                "They did, in the table: at a learning rate too high, as many as ReLU's.",
+                "They did, at a learning rate that was too high: nearly as many as ReLU's.",
             ),
             Option(
                 "GELU is cheaper to compute",
                 "ReLU is a comparison; GELU needs an erf or a tanh.",
             ),
             Option(
-                "it is smooth and gives small negative sums a gradient; a gain was not to be seen",
-                "Yes, in this small model: look at the two in the table of losses. It is the gate "
-                "that helped.",
+                "it is smooth and gives small negative sums a gradient; a lower loss was not to be "
+                "seen",
+                "Yes, in this small model: see the two in the table of losses. The gate helped "
+                "more than the activation.",
                 right=True,
+            ),
+        ),
+    ),
+    Item(
+        "05-quiz-edit",
+        LESSON,
+        "You change the value of one unit, and exactly one answer changes. What have you shown?",
+        (
+            Option(
+                "that the fact was kept in this unit",
+                "The same edit worked in a unit that never fired: there nothing was kept.",
+            ),
+            Option(
+                "that this answer can be changed from there",
+                "Yes. Whether the fact was kept there, only taking the unit away can tell.",
+                right=True,
+            ),
+            Option(
+                "that the other answers do not use this unit's neighbours",
+                "The edit says nothing about other units.",
             ),
         ),
     ),
     Item(
         "05-quiz-width",
         LESSON,
-        "A plain network has d_ff = 6144. How wide is a SwiGLU with as many parameters?",
+        "A plain MLP has d_ff = 6144. How wide is a SwiGLU with as many parameters?",
         (
             Option(
                 "4096",

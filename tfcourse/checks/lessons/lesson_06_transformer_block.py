@@ -6,10 +6,20 @@ import itertools
 import math
 
 import torch
+import torch.nn.functional as F
 
 from tfcourse.attention import causal_mask, padding_mask
 from tfcourse.blocks import Block
-from tfcourse.checks.exercise import Case, Exercise, Finding, Twin, Variant, randn
+from tfcourse.checks.exercise import (
+    Case,
+    Domain,
+    Exercise,
+    Finding,
+    Twin,
+    Variant,
+    randn,
+    unequal,
+)
 from tfcourse.checks.quiz import Item, Option
 
 LESSON = "06_transformer_block"
@@ -23,6 +33,108 @@ def _weights(seed, module) -> dict:
         name: torch.randn(p.shape, generator=generator) / size(p)
         for name, p in module.named_parameters()
     }
+
+
+def _mask(kind, seed, batch, heads, queries, keys):
+    """A mask of this kind, True = may attend; None for "no mask"."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, keys + 1, (batch,), generator=generator)
+    lengths[-1] = max(1, keys - 1)
+    padding = padding_mask(lengths, keys)
+
+    def some(*shape):
+        """At random, but every query may attend to something."""
+        chosen = torch.rand(*shape, queries, keys, generator=generator) < 0.5
+        first = torch.arange(queries)[:, None] % keys == torch.arange(keys)
+        return chosen | first
+
+    if kind == "no mask":
+        return None
+    if kind == "causal mask":
+        return causal_mask(queries)
+    if kind == "padding mask":
+        return padding
+    if kind == "padding in front":
+        return padding.flip(-1)
+    if kind == "causal and padding":
+        return causal_mask(queries) & padding
+    if kind == "a mask per query":
+        return some()
+    if kind == "a mask per sequence":
+        return some(batch, 1)
+    if kind == "a mask per head":
+        return some(1, heads)
+    if kind == "a query with nothing to attend":
+        mask = some(batch, 1)
+        mask[0, 0, -1] = False
+        return mask
+    lengths[0] = 0  # a sequence with nothing to attend
+    return padding_mask(lengths, keys)
+
+
+NOTHING = ("a query with nothing to attend", "a sequence with nothing to attend")
+MASKS = (
+    "no mask",
+    "causal mask",
+    "padding mask",
+    "padding in front",
+    "causal and padding",
+    "a mask per query",
+    "a mask per sequence",
+    "a mask per head",
+    *NOTHING,
+)
+NUMBERS = ("ordinary numbers", "numbers about 30", "small numbers", "a token of zeros")
+
+
+def _numbers(kind, x):
+    """Tokens of this kind, made of normal ones."""
+    if kind == "numbers about 30":
+        return x + 30
+    if kind == "small numbers":
+        return 0.01 * x
+    x = 2 * x + 0.5
+    if kind == "a token of zeros":
+        x[0, 0] = 0
+    return x
+
+
+class _Kept:
+    """What was computed for a case, once: there are dozens of known wrong wirings."""
+
+    def __init__(self, compute):
+        self.compute, self.known = compute, {}
+
+    def __call__(self, case, *right):
+        if id(case) not in self.known:
+            if len(self.known) > 100:
+                self.known.clear()
+            self.known[id(case)] = (self.compute(case), case)  # the case is kept: so is its id
+        return self.known[id(case)][0]
+
+
+def _built(module):
+    """case -> the module with the case's weights."""
+
+    def build(case):
+        made = module(**case.build).to(next(iter(case.weights.values())).dtype)
+        made.load_state_dict(case.weights)
+        return made
+
+    return _Kept(build)
+
+
+def _spoiled(built, wire) -> _Kept:
+    """For `Variant.spoil`: what the built module gives with another wiring."""
+
+    @torch.no_grad()
+    def run(case):
+        try:
+            return wire(built(case), *case.args, **case.kwargs)
+        except (ValueError, RuntimeError):  # these masks do not fit there
+            return None
+
+    return _Kept(run)
 
 
 # --- TransformerBlock -----------------------------------------------------------------------
@@ -39,56 +151,56 @@ class TransformerBlock(Block):
         return super().forward(x, mask=mask)
 
 
-def _block_cases() -> list[Case]:
+_BLOCKS = _built(TransformerBlock)
+
+
+def _make_block(kind, seed):
+    batch, tokens, heads, d_head, d_ff = unequal(seed, 5)
+    sizes = kind["sizes"]
+    batch = 1 if sizes == "a batch of one" else batch
+    tokens = {"one token": 1, "eleven tokens": 11}.get(sizes, tokens)
+    heads = 1 if sizes == "one head" else heads
+    if kind["mask"] == "a mask per head" and heads == 1:
+        return None
+    build = {
+        "d_model": heads * d_head,
+        "n_heads": heads,
+        "d_ff": d_ff,
+        "norm_first": kind["form"] == "pre-norm",
+    }
+    (x,) = randn(seed + 10, (batch, tokens, heads * d_head))
+    mask = _mask(kind["mask"], seed + 20, batch, heads, tokens, tokens)
+    return Case(
+        (_numbers(kind["numbers"], x),),
+        {} if mask is None else {"mask": mask},
+        build=build,
+        weights=_weights(seed + 30, TransformerBlock(**build)),
+    )
+
+
+def _block_twins() -> list[Case]:
+    """For each form: the future must not leak through a causal mask."""
+    kinds = {"mask": "causal mask", "sizes": "unequal sizes", "numbers": "ordinary numbers"}
     cases = []
-    for seed, batch, tokens, heads, d_head, d_ff, first in (
-        (0, 2, 5, 3, 4, 20, True),
-        (1, 3, 4, 2, 5, 7, False),
-    ):
-        build = {"d_model": heads * d_head, "n_heads": heads, "d_ff": d_ff, "norm_first": first}
-        common = {"build": build, "weights": _weights(seed, TransformerBlock(**build))}
-        (x,) = randn(seed + 10, (batch, tokens, heads * d_head))
-        x = 2 * x + 0.5
-        cases.append(Case((x,), **common, gradients=True, note="no mask"))
-        mask = causal_mask(tokens)
-        cases.append(Case((x,), {"mask": mask}, **common, gradients=True, note="causal mask"))
-        changed = x.clone()
-        changed[:, -1] += 3
-        cases.append(
-            Case(
-                (changed,),
-                {"mask": mask},
-                **common,
-                note="causal mask, last token changed",
-                twin=Twin(
-                    len(cases) - 1,
-                    lambda base, this: (base[:, :-1], this[:, :-1]),
-                    "future-leaks",
-                    "The future leaks: when the last token changes, the outputs before it change "
-                    "too. Is the mask handed to attention?",
-                ),
-            )
+    for form in ("pre-norm", "post-norm"):
+        base = _make_block(kinds | {"form": form}, 3)
+        changed = base.args[0].clone()
+        changed[:, -1] += torch.arange(changed.shape[-1])
+        common = {"kwargs": base.kwargs, "build": base.build, "weights": base.weights}
+        leak = Twin(
+            len(cases),
+            lambda base, this: (base[:, :-1], this[:, :-1]),
+            "future-leaks",
+            "The future leaks: when the last token changes, the outputs before it change too, "
+            "although the mask is causal. Does a mask of every form reach attention? Does anything "
+            "else in your code mix tokens?",
         )
-        padding = padding_mask(torch.tensor([tokens, 2, tokens - 1][:batch]), tokens)
-        cases.append(Case((x,), {"mask": padding}, **common, note="padding mask"))
-        cases.append(Case((x[:1, :1],), **common, note="one token alone"))
+        cases.append(Case(base.args, **common, note="causal mask"))
+        cases.append(Case((changed,), **common, note="the last token changed", twin=leak))
     return cases
 
 
-def _block(forward):
-    """The block with another forward."""
-    return type("TransformerBlock", (TransformerBlock,), {"forward": forward})
-
-
-def _wired(pre, post):
-    """A block from what it does when the norm stands first, and when it stands last."""
-
-    def forward(self, x, mask=None):
-        attend = lambda t: self.attention(t, mask=mask)  # noqa: E731
-        parts = (attend, self.feed_forward, self.attention_norm, self.feed_forward_norm)
-        return (pre if self.norm_first else post)(x, *parts)
-
-    return _block(forward)
+# What is wired wrongly, as (pre-norm, post-norm); a is attention, f the MLP, na and nf their norms.
 
 
 def _pre(x, a, f, na, nf):
@@ -112,19 +224,210 @@ def _normed_on_the_way_out(x, a, f, na, nf):
     return x + nf(f(x))
 
 
-def _old_stream(x, a, f, na, nf):
-    return x + f(nf(x + a(na(x))))
+def _input_again(x, a, f, na, nf):
+    return x + _pre(x, a, f, na, nf)
 
 
-def _old_stream_post(x, a, f, na, nf):
-    return nf(x + f(na(x + a(x))))
+def _twice(in_attention, in_network):
+    """x is added once more, at one addition or at both."""
+
+    def pre(x, a, f, na, nf):
+        x = (1 + in_attention) * x + a(na(x))
+        return (1 + in_network) * x + f(nf(x))
+
+    def post(x, a, f, na, nf):
+        x = na((1 + in_attention) * x + a(x))
+        return nf((1 + in_network) * x + f(x))
+
+    return pre, post
+
+
+def _missing(in_attention, in_network):
+    """x is not added, at one addition or at both."""
+
+    def pre(x, a, f, na, nf):
+        x = (not in_attention) * x + a(na(x))
+        return (not in_network) * x + f(nf(x))
+
+    def post(x, a, f, na, nf):
+        x = na((not in_attention) * x + a(x))
+        return nf((not in_network) * x + f(x))
+
+    return pre, post
+
+
+_TWICE = (
+    "x is added twice: look what the variable holds by then. Each sub-layer's result is added to "
+    "x once."
+)
+_WIRINGS = {
+    "no-residual": (
+        "The additions are missing: a sub-layer's result replaces x instead of being added.",
+        *_missing(True, True),
+    ),
+    "no-residual-attention": (
+        "What attention gives replaces x: its addition is missing.",
+        *_missing(True, False),
+    ),
+    "no-residual-network": (
+        "What the MLP gives replaces x: its addition is missing.",
+        *_missing(False, True),
+    ),
+    "twice": (_TWICE, *_twice(True, True)),
+    "twice-attention": (f"At attention, {_TWICE}", *_twice(True, False)),
+    "twice-network": (f"At the MLP, {_TWICE}", *_twice(False, True)),
+    "input-again": (
+        "At the end the x of the beginning is added once more. It is in the stream already.",
+        _input_again,
+        lambda x, a, f, na, nf: nf(x + na(x + a(x)) + f(na(x + a(x)))),
+    ),
+    "normed-stream": (
+        "You add to the normalized x: x = norm(x), then x + f(x). So the stream itself is "
+        "normalized at each step, and the direct path is lost. Normalize only what the sub-layer "
+        "reads.",
+        _normed_stream,
+        None,
+    ),
+    "old-stream": (
+        "The second addition uses the x of the beginning: what attention has found is lost to "
+        "the stream.",
+        lambda x, a, f, na, nf: x + f(nf(x + a(na(x)))),
+        lambda x, a, f, na, nf: nf(x + f(na(x + a(x)))),
+    ),
+    "norms-swapped": (
+        "The two norms have changed places. Attention has the `attention_norm`, the MLP the "
+        "`feed_forward_norm`.",
+        lambda x, a, f, na, nf: _pre(x, a, f, nf, na),
+        lambda x, a, f, na, nf: _post(x, a, f, nf, na),
+    ),
+    "one-norm": (
+        "Both sub-layers use attention's norm. Each has weights of its own.",
+        lambda x, a, f, na, nf: _pre(x, a, f, na, na),
+        lambda x, a, f, na, nf: _post(x, a, f, na, na),
+    ),
+    "one-norm-network": (
+        "Both sub-layers use the MLP's norm. Each has weights of its own.",
+        lambda x, a, f, na, nf: _pre(x, a, f, nf, nf),
+        lambda x, a, f, na, nf: _post(x, a, f, nf, nf),
+    ),
+    "no-norms": (
+        "No norm is ever used.",
+        lambda x, a, f, na, nf: _pre(x, a, f, lambda t: t, lambda t: t),
+        lambda x, a, f, na, nf: _post(x, a, f, lambda t: t, lambda t: t),
+    ),
+    "no-norm-attention": (
+        "Attention's norm is never used.",
+        lambda x, a, f, na, nf: _pre(x, a, f, lambda t: t, nf),
+        lambda x, a, f, na, nf: _post(x, a, f, lambda t: t, nf),
+    ),
+    "no-norm-network": (
+        "The MLP's norm is never used.",
+        lambda x, a, f, na, nf: _pre(x, a, f, na, lambda t: t),
+        lambda x, a, f, na, nf: _post(x, a, f, na, lambda t: t),
+    ),
+    "both-places": (
+        "The norm stands before the sub-layer *and* after the addition. It is one or the other.",
+        lambda x, a, f, na, nf: _post(x, lambda t: a(na(t)), lambda t: f(nf(t)), na, nf),
+        lambda x, a, f, na, nf: _post(x, lambda t: a(na(t)), lambda t: f(nf(t)), na, nf),
+    ),
+    "parallel": (
+        "Attention and MLP both read the same x, side by side. (GPT-J does so.) Here the MLP reads "
+        "what attention has already changed.",
+        lambda x, a, f, na, nf: x + a(na(x)) + f(nf(x)),
+        lambda x, a, f, na, nf: nf(na(x + a(x)) + f(x)),
+    ),
+    "network-first": (
+        "The MLP stands before attention; it is the other way round.",
+        lambda x, a, f, na, nf: _pre(x, f, a, nf, na),
+        lambda x, a, f, na, nf: _post(x, f, a, nf, na),
+    ),
+    "norm-on-the-way-out": (
+        "The norm is applied to what the sub-layer gives, x + norm(f(x)); in neither form does it "
+        "stand there.",
+        _normed_on_the_way_out,
+        _normed_on_the_way_out,
+    ),
+    "no-network": (
+        "The MLP is never used.",
+        lambda x, a, f, na, nf: x + a(na(x)),
+        lambda x, a, f, na, nf: na(x + a(x)),
+    ),
+    "no-attention": (
+        "Attention is never used.",
+        lambda x, a, f, na, nf: x + f(nf(x)),
+        lambda x, a, f, na, nf: nf(x + f(x)),
+    ),
+}
+
+
+def _parts(block, mask, attend=None):
+    attend = attend or (lambda t: block.attention(t, mask=mask))
+    return attend, block.feed_forward, block.attention_norm, block.feed_forward_norm
+
+
+def _wired(pre, post) -> _Kept:
+    """A block from what it does when the norm stands first, and when it stands last."""
+
+    def wire(block, x, mask=None):
+        return (pre if block.norm_first else post)(x, *_parts(block, mask))
+
+    return _spoiled(_BLOCKS, wire)
+
+
+def _masked(change) -> _Kept:
+    """The right block, with another mask: change(mask, x)."""
+    return _spoiled(_BLOCKS, lambda block, x, mask=None: block(x, mask=change(mask, x)))
+
+
+def _always_causal(block, x, mask=None):
+    parts = _parts(block, mask, lambda t: block.attention(t, mask=mask, causal=True))
+    return (_pre if block.norm_first else _post)(x, *parts)
+
+
+def _form_variants() -> dict[str, Variant]:
+    """Each wrong wiring in both forms, and in one of them with the other right."""
+    found = {}
+    for name, (says, pre, post) in _WIRINGS.items():
+        both = _wired(pre, post or _post)
+        found[name] = Variant(says, spoil=both)
+        if post is None:
+            continue
+        for first, form, other in ((True, "pre", "Post-norm"), (False, "post", "Pre-norm")):
+
+            def one(case, right, first=first, both=both):
+                return both(case, right) if case.build["norm_first"] == first else right
+
+            where = f"{other} is right. With `norm_first={first}`: {says[0].lower()}{says[1:]}"
+            found[f"{name}, {form}"] = Variant(where, spoil=one)
+    return found
+
+
+def _cut(mask, axis):
+    """The mask with the first entry of an axis for all of them."""
+    return mask if mask is None or mask.dim() < -axis else mask.narrow(axis, 0, 1)
 
 
 BLOCK = Exercise(
     name="TransformerBlock",
     lesson=LESSON,
     title="the block, pre-norm and post-norm",
-    cases=_block_cases,
+    domain=Domain(
+        kinds={
+            "form": ("pre-norm", "post-norm"),
+            "mask": MASKS,
+            "sizes": (
+                "unequal sizes",
+                "a batch of one",
+                "one token",
+                "eleven tokens",
+                "one head",
+            ),
+            "numbers": NUMBERS,
+        },
+        make=_make_block,
+        edges=NOTHING,
+    ),
+    special=_block_twins,
     witness=TransformerBlock,
     reference=TransformerBlock,
     axes=("batch", "tokens", "d_model"),
@@ -132,8 +435,8 @@ BLOCK = Exercise(
     hints=(
         "Two sub-layers, and each of them is done in the same way. Write the one line for "
         "attention first; the other has the same form.",
-        "Pre-norm: what a sub-layer reads is normed, what it gives is added to the x that was "
-        "not normed. Post-norm: the sum is normed.",
+        "Pre-norm: what a sub-layer reads is normalized, what it gives is added to the x that was "
+        "not normalized. Post-norm: the sum is normalized.",
         "The second sub-layer works on the x that the first one has changed. Each sub-layer has "
         "a norm of its own.",
     ),
@@ -141,79 +444,45 @@ BLOCK = Exercise(
         "swapped": Variant(
             "Pre- and post-norm are the wrong way round: with `norm_first=True` the norm stands "
             "before the sub-layer.",
-            _wired(_post, _pre),
+            spoil=_wired(_post, _pre),
         ),
         "always-pre": Variant(
             "Pre-norm is right. With `norm_first=False` the norm should stand after the addition.",
-            _wired(_pre, _pre),
+            spoil=_wired(_pre, _pre),
         ),
         "always-post": Variant(
             "Post-norm is right. With `norm_first=True` the norm stands before the sub-layer.",
-            _wired(_post, _post),
+            spoil=_wired(_post, _post),
         ),
-        "no-residual": Variant(
-            "The additions are missing: a sub-layer's result replaces x instead of being added.",
-            _wired(
-                lambda x, a, f, na, nf: f(nf(a(na(x)))), lambda x, a, f, na, nf: nf(f(na(a(x))))
-            ),
-        ),
-        "normed-stream": Variant(
-            "You add to the normed x: x = norm(x), then x + f(x). So the stream itself is "
-            "normed at each step, and the straight path is lost. Norm only what the sub-layer "
-            "reads.",
-            _wired(_normed_stream, _post),
-        ),
-        "old-stream": Variant(
-            "The second addition uses the x of the beginning: what attention has found is lost to "
-            "the stream.",
-            _wired(_old_stream, _old_stream_post),
-        ),
-        "one-norm": Variant(
-            "Both sub-layers use attention's norm. Each has weights of its own.",
-            _wired(
-                lambda x, a, f, na, nf: _pre(x, a, f, na, na),
-                lambda x, a, f, na, nf: _post(x, a, f, na, na),
-            ),
-        ),
-        "parallel": Variant(
-            "Attention and network both read the same x, side by side. (GPT-J does so.) Here the "
-            "network reads what attention has already changed.",
-            _wired(
-                lambda x, a, f, na, nf: x + a(na(x)) + f(nf(x)),
-                lambda x, a, f, na, nf: nf(na(x + a(x)) + f(x)),
-            ),
-        ),
-        "network-first": Variant(
-            "The network stands before attention; it is the other way round.",
-            _wired(
-                lambda x, a, f, na, nf: _pre(x, f, a, nf, na),
-                lambda x, a, f, na, nf: _post(x, f, a, nf, na),
-            ),
-        ),
-        "norm-on-the-way-out": Variant(
-            "The norm is applied to what the sub-layer gives, x + norm(f(x)); in neither form "
-            "does it stand there.",
-            _wired(_normed_on_the_way_out, _normed_on_the_way_out),
-        ),
+        **_form_variants(),
         "mask-inverted": Variant(
             "You turn the mask round before you hand it on. Our attention takes True = may "
             "attend, as it comes; it is PyTorch's that wants the other.",
-            _block(
-                lambda self, x, mask=None: TransformerBlock.forward(
-                    self, x, None if mask is None else ~mask
-                )
-            ),
+            spoil=_masked(lambda mask, x: None if mask is None else ~mask),
         ),
         "mask-ignored": Variant(
-            "The mask is not handed to attention.",
-            _block(lambda self, x, mask=None: TransformerBlock.forward(self, x)),
+            "The mask is not handed to attention.", spoil=_masked(lambda mask, x: None)
         ),
-        "no-network": Variant(
-            "The feed-forward network is never used.",
-            _wired(
-                lambda x, a, f, na, nf: x + a(na(x)),
-                lambda x, a, f, na, nf: na(x + a(x)),
-            ),
+        "own-triangle": Variant(
+            "Whenever there is a mask you use a causal one of your own. Hand on the one that came.",
+            spoil=_masked(lambda mask, x: None if mask is None else causal_mask(x.shape[1])),
+        ),
+        "always-causal": Variant(
+            "Your tokens never look ahead, whether the mask says so or not. The block itself is "
+            "not causal: the mask alone decides.",
+            spoil=_spoiled(_BLOCKS, _always_causal),
+        ),
+        "mask-first-row": Variant(
+            "You use the first query's row of the mask for all queries.",
+            spoil=_masked(lambda mask, x: _cut(mask, -2)),
+        ),
+        "mask-first-head": Variant(
+            "You use the first head's mask for all heads.",
+            spoil=_masked(lambda mask, x: _cut(mask, -3)),
+        ),
+        "mask-first-sequence": Variant(
+            "You use the first sequence's mask for the whole batch.",
+            spoil=_masked(lambda mask, x: _cut(mask, -4)),
         ),
     },
 )
@@ -233,38 +502,47 @@ class DecoderBlock(Block):
         return super().forward(x, context, mask=mask, context_mask=context_mask)
 
 
-def _decoder_cases() -> list[Case]:
-    cases = []
-    for seed, batch, tokens, keys, heads, d_head, d_ff in (
-        (0, 2, 5, 7, 3, 4, 20),
-        (1, 3, 4, 3, 2, 5, 7),
-    ):
-        build = {"d_model": heads * d_head, "n_heads": heads, "d_ff": d_ff}
-        common = {"build": build, "weights": _weights(seed, DecoderBlock(**build))}
-        d = heads * d_head
-        x, context = randn(seed + 10, (batch, tokens, d), (batch, keys, d))
-        cases.append(Case((2 * x, context), **common, gradients=True, note="no masks"))
-        masks = {
-            "mask": causal_mask(tokens),
-            "context_mask": padding_mask(torch.tensor([keys, 2, keys - 1][:batch]), keys),
-        }
-        cases.append(Case((2 * x, context), masks, **common, note="both masks"))
-        for name, mask in masks.items():
-            cases.append(Case((2 * x, context), {name: mask}, **common, note=f"{name} alone"))
-        same = torch.flip(x, (1,))
-        padding = {"mask": padding_mask(torch.tensor([2, tokens, 3][:batch]), tokens)}
-        cases.append(Case((x, same), padding, **common, note="as many keys as tokens, padding"))
-        cases.append(Case((x[:1, :1], context[:1]), **common, note="one token alone"))
-    return cases
+_DECODERS = _built(DecoderBlock)
+
+
+def _make_decoder(kind, seed):
+    batch, tokens, keys, heads, d_head, d_ff = unequal(seed, 6)
+    sizes = kind["sizes"]
+    batch = 1 if sizes == "a batch of one" else batch
+    tokens = {"one token": 1, "nine tokens": 9}.get(sizes, tokens)
+    keys = {"one key in the context": 1, "as many keys as tokens": tokens}.get(sizes, keys)
+    masks = {
+        "mask": _mask(kind["mask"], seed + 20, batch, heads, tokens, tokens),
+        "context_mask": _mask(
+            kind["context_mask"].replace(" for the context", ""),
+            seed + 40, batch, heads, tokens, keys,
+        ),
+    }  # fmt: skip
+    build = {"d_model": heads * d_head, "n_heads": heads, "d_ff": d_ff}
+    x, context = randn(seed + 10, *((batch, n, heads * d_head) for n in (tokens, keys)))
+    if kind["numbers"] == "a context about 30":
+        context = context + 30
+    elif kind["numbers"] == "a context of zeros":
+        context = 0 * context
+    else:
+        x = _numbers(kind["numbers"], x)
+    return Case(
+        (x, context),
+        {name: mask for name, mask in masks.items() if mask is not None},
+        build=build,
+        weights=_weights(seed + 30, DecoderBlock(**build)),
+    )
 
 
 def _decoder(wire):
-    def forward(self, x, context, mask=None, context_mask=None):
-        see = lambda t: self.attention(t, mask=mask)  # noqa: E731
-        ask = lambda t: self.cross_attention(t, context, mask=context_mask)  # noqa: E731
-        return wire(self, x, context, see, ask, mask, context_mask)
+    """wire(block, x, context, see, ask, mask, context_mask) as a spoiler of what is right."""
 
-    return type("DecoderBlock", (DecoderBlock,), {"forward": forward})
+    def whole(block, x, context, mask=None, context_mask=None):
+        see = lambda t: block.attention(t, mask=mask)  # noqa: E731
+        ask = lambda t: block.cross_attention(t, context, mask=context_mask)  # noqa: E731
+        return wire(block, x, context, see, ask, mask, context_mask)
+
+    return _spoiled(_DECODERS, whole)
 
 
 def _see(s, x, see):
@@ -280,19 +558,27 @@ def _three(s, x, see, ask):
     return _think(s, x + ask(s.cross_norm(x)))
 
 
+def _with_norms(s, x, see, ask, self_norm, cross_norm, network_norm):
+    x = x + see(self_norm(x))
+    x = x + ask(cross_norm(x))
+    return x + s.feed_forward(network_norm(x))
+
+
+def _normalized_stream(s, x, c, see, ask, m, cm):
+    x = s.attention_norm(x)
+    x = s.cross_norm(x + see(x))
+    x = s.feed_forward_norm(x + ask(x))
+    return x + s.feed_forward(x)
+
+
 def _cross_first(s, x, c, see, ask, m, cm):
     x = x + ask(s.cross_norm(x))
     return _think(s, _see(s, x, see))
 
 
-def _norm_shared(s, x, c, see, ask, m, cm):
-    x = _see(s, x, see)
-    return _think(s, x + ask(s.attention_norm(x)))
-
-
-def _not_normed(s, x, c, see, ask, m, cm):
-    x = _see(s, x, see)
-    return _think(s, x + ask(x))
+def _network_before_cross(s, x, c, see, ask, m, cm):
+    x = _think(s, _see(s, x, see))
+    return x + ask(s.cross_norm(x))
 
 
 def _post_norm(s, x, c, see, ask, m, cm):
@@ -301,106 +587,355 @@ def _post_norm(s, x, c, see, ask, m, cm):
     return s.feed_forward_norm(x + s.feed_forward(x))
 
 
+def _cross_twice(s, x, c, see, ask, m, cm):
+    x = _see(s, x, see)
+    return _think(s, x + x + ask(s.cross_norm(x)))
+
+
+def _old_x(s, x, c, see, ask, m, cm):
+    return _think(s, x + ask(s.cross_norm(_see(s, x, see))))
+
+
+def _side_by_side(s, x, c, see, ask, m, cm):
+    return _think(s, x + see(s.attention_norm(x)) + ask(s.cross_norm(x)))
+
+
+def _context_with(norm):
+    def wire(s, x, c, see, ask, m, cm):
+        normed = getattr(s, norm)(c)
+        return _three(s, x, see, lambda t: s.cross_attention(t, normed, mask=cm))
+
+    return _decoder(wire)
+
+
+_SWAPPED = "Two norms have changed places: each sub-layer has the norm of its own name."
+
 DECODER = Exercise(
     name="DecoderBlock",
     lesson=LESSON,
     title="the decoder's block",
-    cases=_decoder_cases,
+    domain=Domain(
+        kinds={
+            "mask": (
+                "no mask",
+                "causal mask",
+                "padding mask",
+                "causal and padding",
+                "a mask per head",
+                "a query with nothing to attend",
+            ),
+            "context_mask": tuple(
+                f"{kind} for the context"
+                for kind in (
+                    "no mask",
+                    "padding mask",
+                    "padding in front",
+                    "a mask per query",
+                    "a mask per sequence",
+                    "a mask per head",
+                    *NOTHING,
+                )
+            ),
+            "sizes": (
+                "unequal sizes",
+                "a batch of one",
+                "one token",
+                "nine tokens",
+                "one key in the context",
+                "as many keys as tokens",
+            ),
+            "numbers": (
+                "ordinary numbers",
+                "numbers about 30",
+                "a context about 30",
+                "a context of zeros",
+            ),
+        },
+        make=_make_decoder,
+        edges=(
+            "a query with nothing to attend",
+            *(f"{kind} for the context" for kind in NOTHING),
+        ),
+    ),
     witness=DecoderBlock,
     reference=DecoderBlock,
     axes=("batch", "tokens", "d_model"),
     tolerance=3e-5,
     hints=(
         "It is your pre-norm block with one more sub-layer in the middle, of the same form.",
-        "In the middle the queries come from x, normed, and keys and values from the context, as "
-        "it is: the encoder has normed it already.",
+        "In the middle the queries come from x, normalized, and keys and values from the context, "
+        "as it is: the encoder has normalized it already.",
         "Two masks: `mask` says what x may see of itself, `context_mask` what it may see of the "
         "context.",
     ),
     variants={
         "cross-first": Variant(
-            "Cross-attention stands before self-attention. First a word hears its own sentence, "
-            "then it asks the other.",
-            _decoder(_cross_first),
+            "Cross-attention stands before self-attention. First a token looks at its own "
+            "sentence, then it asks the other.",
+            spoil=_decoder(_cross_first),
+        ),
+        "network-before-cross": Variant(
+            "The MLP stands before cross-attention. It comes last.",
+            spoil=_decoder(_network_before_cross),
         ),
         "no-cross": Variant(
             "The context is never read: there are three sub-layers.",
-            _decoder(lambda s, x, c, see, ask, m, cm: _three(s, x, see, lambda t: 0 * t)),
+            spoil=_decoder(lambda s, x, c, see, ask, m, cm: _think(s, _see(s, x, see))),
+        ),
+        "no-network": Variant(
+            "The MLP is never used: there are three sub-layers.",
+            spoil=_decoder(
+                lambda s, x, c, see, ask, m, cm: (
+                    _see(s, x, see) + ask(s.cross_norm(_see(s, x, see)))
+                )
+            ),
+        ),
+        "no-attention": Variant(
+            "x never looks at itself: there are three sub-layers.",
+            spoil=_decoder(lambda s, x, c, see, ask, m, cm: _think(s, x + ask(s.cross_norm(x)))),
+        ),
+        "parallel": Variant(
+            "Self- and cross-attention both read the same x, side by side. Here cross-attention "
+            "reads what self-attention has already changed.",
+            spoil=_decoder(_side_by_side),
         ),
         "cross-reads-x": Variant(
             "Cross-attention reads x instead of the context.",
-            _decoder(
+            spoil=_decoder(
                 lambda s, x, c, see, ask, m, cm: _three(
                     s, x, see, lambda t: s.cross_attention(t, t, mask=m)
                 )
             ),
         ),
         "context-normed": Variant(
-            "You norm the context as well. It comes out of the encoder's last norm; only x is "
-            "normed here.",
-            _decoder(
-                lambda s, x, c, see, ask, m, cm: _three(
-                    s, x, see, lambda t: s.cross_attention(t, s.cross_norm(c), mask=cm)
-                )
-            ),
+            "You normalize the context as well. It comes out of the encoder's last norm; only x "
+            "is normalized here.",
+            spoil=_context_with("cross_norm"),
+        ),
+        "context-normed-otherwise": Variant(
+            "You normalize the context as well, with self-attention's norm. It comes out of the "
+            "encoder's last norm; only x is normalized here.",
+            spoil=_context_with("attention_norm"),
         ),
         "one-attention": Variant(
             "You ask the context with the self-attention's weights: the block has a "
             "`cross_attention` of its own.",
-            _decoder(
+            spoil=_decoder(
                 lambda s, x, c, see, ask, m, cm: _three(
                     s, x, see, lambda t: s.attention(t, c, mask=cm)
                 )
             ),
         ),
+        "attentions-swapped": Variant(
+            "The two attentions have changed places: x looks at itself with the weights of "
+            "`cross_attention`.",
+            spoil=_decoder(
+                lambda s, x, c, see, ask, m, cm: _three(
+                    s,
+                    x,
+                    lambda t: s.cross_attention(t, mask=m),
+                    lambda t: s.attention(t, c, mask=cm),
+                )
+            ),
+        ),
         "no-residual": Variant(
             "After cross-attention nothing is added: what the context gives replaces x.",
-            _decoder(
+            spoil=_decoder(
                 lambda s, x, c, see, ask, m, cm: _think(s, ask(s.cross_norm(_see(s, x, see))))
             ),
         ),
+        "no-residual-attention": Variant(
+            "What self-attention gives replaces x: its addition is missing.",
+            spoil=_decoder(
+                lambda s, x, c, see, ask, m, cm: _three(
+                    s, 0 * x, lambda t: see(s.attention_norm(x)), ask
+                )
+            ),
+        ),
+        "no-residual-network": Variant(
+            "What the MLP gives replaces x: its addition is missing.",
+            spoil=_decoder(lambda s, x, c, see, ask, m, cm: _only_thought(s, x, see, ask)),
+        ),
+        "no-residuals": Variant(
+            "The additions are missing: each sub-layer's result replaces x instead of being added.",
+            spoil=_decoder(
+                lambda s, x, c, see, ask, m, cm: s.feed_forward(
+                    s.feed_forward_norm(ask(s.cross_norm(see(s.attention_norm(x)))))
+                )
+            ),
+        ),
+        "twice": Variant(
+            "At cross-attention x is added twice. Each sub-layer's result is added to x once.",
+            spoil=_decoder(_cross_twice),
+        ),
+        "old-stream": Variant(
+            "Cross-attention's result is added to the x of the beginning: what self-attention has "
+            "found is lost to the stream.",
+            spoil=_decoder(_old_x),
+        ),
+        "normed-stream": Variant(
+            "You add to the normalized x, so the stream itself is normalized at each step. "
+            "Normalize only what a sub-layer reads.",
+            spoil=_decoder(_normalized_stream),
+        ),
         "norm-shared": Variant(
             "Cross-attention uses the self-attention's norm; it has a `cross_norm` of its own.",
-            _decoder(_norm_shared),
+            spoil=_decoder(
+                lambda s, x, c, see, ask, m, cm: _with_norms(
+                    s, x, see, ask, s.attention_norm, s.attention_norm, s.feed_forward_norm
+                )
+            ),
         ),
+        "one-norm": Variant(
+            "All sub-layers use the self-attention's norm; each has one of its own.",
+            spoil=_decoder(
+                lambda s, x, c, see, ask, m, cm: _with_norms(
+                    s, x, see, ask, s.attention_norm, s.attention_norm, s.attention_norm
+                )
+            ),
+        ),
+        **{
+            f"norms-swapped-{i}": Variant(
+                _SWAPPED,
+                spoil=_decoder(
+                    lambda s, x, c, see, ask, m, cm, names=names: _with_norms(
+                        s, x, see, ask, *(getattr(s, name) for name in names)
+                    )
+                ),
+            )
+            for i, names in enumerate(
+                itertools.permutations(("attention_norm", "cross_norm", "feed_forward_norm"))
+            )
+            if i
+        },
         "not-normed": Variant(
-            "What cross-attention reads is not normed.",
-            _decoder(_not_normed),
+            "What cross-attention reads is not normalized.",
+            spoil=_decoder(
+                lambda s, x, c, see, ask, m, cm: _with_norms(
+                    s, x, see, ask, s.attention_norm, lambda t: t, s.feed_forward_norm
+                )
+            ),
         ),
         "context-mask-ignored": Variant(
             "The context's mask is not handed on: padding in the context is read.",
-            _decoder(
+            spoil=_decoder(
                 lambda s, x, c, see, ask, m, cm: _three(
                     s, x, see, lambda t: s.cross_attention(t, c)
                 )
             ),
         ),
         "mask-ignored": Variant(
-            "The mask for x is not handed on: each word sees those after it.",
-            _decoder(lambda s, x, c, see, ask, m, cm: _three(s, x, s.attention, ask)),
+            "The mask for x is not handed on: each token sees those after it.",
+            spoil=_decoder(lambda s, x, c, see, ask, m, cm: _three(s, x, s.attention, ask)),
+        ),
+        "mask-inverted": Variant(
+            "You turn the mask for x round. Our attention takes True = may attend, as it comes.",
+            spoil=_decoder(
+                lambda s, x, c, see, ask, m, cm: _three(
+                    s, x, lambda t: s.attention(t, mask=None if m is None else ~m), ask
+                )
+            ),
+        ),
+        "context-mask-inverted": Variant(
+            "You turn the context's mask round. Our attention takes True = may attend, as it "
+            "comes.",
+            spoil=_decoder(
+                lambda s, x, c, see, ask, m, cm: _three(
+                    s, x, see, lambda t: s.cross_attention(t, c, mask=None if cm is None else ~cm)
+                )
+            ),
+        ),
+        "always-causal": Variant(
+            "The tokens of x never look ahead, whether the mask says so or not. The block itself "
+            "is not causal: the mask alone decides.",
+            spoil=_decoder(
+                lambda s, x, c, see, ask, m, cm: _three(
+                    s, x, lambda t: s.attention(t, mask=m, causal=True), ask
+                )
+            ),
+        ),
+        "masks-ignored": Variant(
+            "Neither mask is handed on.",
+            spoil=_decoder(
+                lambda s, x, c, see, ask, m, cm: _three(
+                    s, x, s.attention, lambda t: s.cross_attention(t, c)
+                )
+            ),
+        ),
+        "masks-swapped": Variant(
+            "The two masks have changed places: `mask` is for x, `context_mask` for the context.",
+            spoil=_decoder(
+                lambda s, x, c, see, ask, m, cm: _three(
+                    s,
+                    x,
+                    lambda t: s.attention(t, mask=cm),
+                    lambda t: s.cross_attention(t, c, mask=m),
+                )
+            ),
+        ),
+        "context-mask-first-head": Variant(
+            "You use the first head's mask of the context for all heads.",
+            spoil=_decoder(
+                lambda s, x, c, see, ask, m, cm: _three(
+                    s, x, see, lambda t: s.cross_attention(t, c, mask=_cut(cm, -3))
+                )
+            ),
+        ),
+        "context-mask-first-sequence": Variant(
+            "You use the first sequence's mask of the context for the whole batch.",
+            spoil=_decoder(
+                lambda s, x, c, see, ask, m, cm: _three(
+                    s, x, see, lambda t: s.cross_attention(t, c, mask=_cut(cm, -4))
+                )
+            ),
+        ),
+        "context-mask-first-row": Variant(
+            "You use the first query's row of the context's mask for all queries.",
+            spoil=_decoder(
+                lambda s, x, c, see, ask, m, cm: _three(
+                    s, x, see, lambda t: s.cross_attention(t, c, mask=_cut(cm, -2))
+                )
+            ),
         ),
         "post-norm": Variant(
             "This is the post-norm decoder block. Asked for is pre-norm.",
-            _decoder(_post_norm),
+            spoil=_decoder(_post_norm),
         ),
     },
 )
 
 
+def _only_thought(s, x, see, ask):
+    x = _see(s, x, see)
+    x = x + ask(s.cross_norm(x))
+    return s.feed_forward(s.feed_forward_norm(x))
+
+
 # --- block_parameters -----------------------------------------------------------------------
 
 
-def _count_cases() -> list[Case]:
-    sizes = (
-        (64, 4, 4, 256, False),
-        (96, 6, 2, 200, True),
-        (4096, 32, 8, 14336, True),
-        (128, 8, 1, 512, False),
-        (90, 6, 6, 50, True),
-        (9, 3, 1, 7, False),
-        (16, 1, 1, 8, True),
-    )
-    return [Case(size) for size in sizes]
+def _make_count(kind, seed):
+    a, b, c, d_ff = unequal(seed, 4, high=9)
+    n_kv, d_head = {
+        "fewer heads of keys and values": (b, c),
+        "one head of keys and values": (1, c),
+        "as many heads of keys and values": (b * a, c),
+    }[kind["sharing"]]
+    n_heads = a * b  # a multiple of n_kv, and above it, but where there are as many
+    if kind["sizes"] == "one head":
+        if kind["sharing"] == "fewer heads of keys and values":
+            return None
+        n_heads = n_kv = 1
+    if kind["sizes"] == "heads of one number":
+        d_head = 1
+    if kind["sizes"] == "as large as Llama's":
+        n_heads, d_head, d_ff = 32, 128, 14336 + d_ff
+        n_kv = {"one head of keys and values": 1, "as many heads of keys and values": 32}.get(
+            kind["sharing"], 8
+        )
+    elif kind["sizes"] != "an MLP narrower than d_model":
+        d_ff = d_ff + 4 * n_heads * d_head
+    return Case((n_heads * d_head, n_heads, n_kv, d_ff, kind["network"] == "with a gate"))
 
 
 def block_parameters(d_model, n_heads, n_kv_heads, d_ff, gated):
@@ -429,12 +964,29 @@ COUNT = Exercise(
     name="block_parameters",
     lesson=LESSON,
     title="count a block's parameters",
-    cases=_count_cases,
+    domain=Domain(
+        kinds={
+            "network": ("without a gate", "with a gate"),
+            "sharing": (
+                "fewer heads of keys and values",
+                "as many heads of keys and values",
+                "one head of keys and values",
+            ),
+            "sizes": (
+                "ordinary sizes",
+                "an MLP narrower than d_model",
+                "heads of one number",
+                "one head",
+                "as large as Llama's",
+            ),
+        },
+        make=_make_count,
+    ),
     witness=block_parameters,
     reference=block_parameters,
     hints=(
-        "List the matrices with their shapes: four in attention, two or three in the network. "
-        "Then the norms.",
+        "List the matrices with their shapes: four in attention, two or three in the MLP. Then "
+        "the norms.",
         "Two of attention's matrices are d_model × d_model. The other two are narrower if keys "
         "and values are shared: how many numbers has one head?",
         "An RMSNorm has one number for each of the d_model; a block has two norms.",
@@ -445,6 +997,10 @@ COUNT = Exercise(
             "and W_v are narrower: n_kv_heads · d_head columns, and d_head is d_model / n_heads.",
             _counted(lambda d, h, kv: 4 * d * d),
         ),
+        "counted-once": Variant(
+            "Keys and values are counted once. They are two matrices, W_k and W_v.",
+            _counted(lambda d, h, kv: 2 * d * d + d * (d // h) * kv),
+        ),
         "values-full": Variant(
             "Only the keys are shared in yours; the values have as few heads.",
             _counted(lambda d, h, kv: 3 * d * d + d * (d // h) * kv),
@@ -452,6 +1008,15 @@ COUNT = Exercise(
         "out-narrow": Variant(
             "The output projection is d_model × d_model: there are still all the query heads.",
             _counted(lambda d, h, kv: d * d + 3 * d * (d // h) * kv),
+        ),
+        "all-narrow": Variant(
+            "All four matrices of attention are narrow in yours. Only keys and values have fewer "
+            "heads; queries and output have all of them.",
+            _counted(lambda d, h, kv: 4 * d * (d // h) * kv),
+        ),
+        "one-head-wide": Variant(
+            "W_k and W_v have the columns of one head in yours. There are n_kv_heads of them.",
+            _counted(lambda d, h, kv: 2 * d * d + 2 * d * (d // h)),
         ),
         "gate-inverted": Variant(
             "Three matrices with a gate, two without: yours is the wrong way round.",
@@ -466,11 +1031,12 @@ COUNT = Exercise(
             _counted(lambda d, h, kv: 2 * d * d * h + 2 * d * d * kv),
         ),
         "two-matrices": Variant(
-            "Right without a gate; a gated network has three matrices.", _counted(matrices=2)
+            "Right without a gate; a gated MLP has three matrices.", _counted(matrices=2)
         ),
         "three-matrices": Variant(
-            "Right with a gate; a plain network has two matrices.", _counted(matrices=3)
+            "Right with a gate; a plain MLP has two matrices.", _counted(matrices=3)
         ),
+        "no-network": Variant("The MLP is not counted.", _counted(matrices=0)),
         "no-norms": Variant(
             "The norms are missing: few numbers, but some.", _counted(norms=lambda d: 0)
         ),
@@ -485,12 +1051,27 @@ COUNT = Exercise(
 # --- by_path_length (graded) ----------------------------------------------------------------
 
 
-def _path_cases() -> list[Case]:
-    cases = []
-    for seed, d, many in ((0, 4, 4), (1, 5, 2), (2, 3, 8), (3, 6, 1), (4, 1, 2)):
-        x, stack = randn(seed, (d,), (many, d, d))
-        cases.append(Case((x, stack / d**0.5)))
-    return cases
+def _make_paths(kind, seed):
+    d, many = unequal(seed, 2, low=3)
+    many = {
+        "no sub-layer": 0,
+        "one sub-layer": 1,
+        "two sub-layers": 2,
+        "nine sub-layers": 9,
+    }.get(kind["how many"], many)
+    d = {"d = 1": 1, "as many numbers as lengths": many + 1}.get(kind["width"], d)
+    x, stack = randn(seed, (d,), (many, d, d))
+    stack = stack / d**0.5
+    if kind["numbers"] == "x of zeros":
+        x = 0 * x
+    elif kind["numbers"] == "sub-layers of zeros":
+        stack = 0 * stack
+    elif kind["numbers"] == "the last sub-layer zero":
+        stack[-1:] = 0
+    elif kind["numbers"] == "large numbers":
+        x = 100 * x
+    # Nothing is trained through it, so writing into one table is as good as making new rows.
+    return Case((x, stack), gradients=False)
 
 
 def _paths(x, sublayers, *, order=1):
@@ -515,11 +1096,60 @@ def _neighbours_only(x, sublayers):
     return torch.stack(rows)
 
 
+def _upward(x, sublayers):
+    rows = [x] + [torch.zeros_like(x) for _ in sublayers]
+    for matrix in sublayers:
+        for m in range(1, len(rows)):
+            rows[m] = rows[m] + rows[m - 1] @ matrix
+    return torch.stack(rows)
+
+
+def _by_sublayer(x, sublayers):
+    rows = [x]
+    for matrix in sublayers:
+        rows.append(sum(rows) @ matrix)
+    return torch.stack(rows)
+
+
+def _first_only(x, sublayers):
+    """One path of each length: the first m sub-layers."""
+    rows = [x]
+    for matrix in sublayers:
+        rows.append(rows[-1] @ matrix)
+    return torch.stack(rows)
+
+
+def _counts(right):
+    """How many paths there are of each length, as a column."""
+    n = len(right) - 1
+    return torch.tensor([math.comb(n, m) for m in range(n + 1)])[:, None]
+
+
 PATHS = Exercise(
     name="by_path_length",
     lesson=LESSON,
     title="the paths through a net (graded)",
-    cases=_path_cases,
+    domain=Domain(
+        kinds={
+            "how many": (
+                "several sub-layers",
+                "no sub-layer",
+                "one sub-layer",
+                "two sub-layers",
+                "nine sub-layers",
+            ),
+            "width": ("several numbers", "d = 1", "as many numbers as lengths"),
+            "numbers": (
+                "ordinary numbers",
+                "large numbers",
+                "x of zeros",
+                "sub-layers of zeros",
+                "the last sub-layer zero",
+            ),
+        },
+        make=_make_paths,
+        edges=("no sub-layer", "x of zeros", "sub-layers of zeros", "the last sub-layer zero"),
+    ),
     witness=_paths,
     axes=("path length", "d_model"),
     tolerance=3e-5,
@@ -538,15 +1168,17 @@ PATHS = Exercise(
         ),
         "averaged": Variant(
             "You average the paths of equal length; they are summed.",
-            spoil=lambda case, right: (
-                right
-                / torch.tensor([math.comb(len(right) - 1, m) for m in range(len(right))])[:, None]
-            ),
+            spoil=lambda case, right: right / _counts(right),
         ),
         "neighbours-only": Variant(
             "Only paths without a gap are counted. A path may take the first and the third "
             "sub-layer and skip the second.",
             _neighbours_only,
+        ),
+        "first-only": Variant(
+            "Row m holds one path only, through the first m sub-layers. There are more paths of "
+            "that length.",
+            _first_only,
         ),
         "identity-missing": Variant(
             "Row 0 is zero in yours. The path that takes no sub-layer is x itself.",
@@ -556,6 +1188,15 @@ PATHS = Exercise(
             "The row of the path that takes no sub-layer is missing: there are n + 1 lengths, "
             "0 to n.",
             spoil=lambda case, right: right[1:],
+        ),
+        "last-row-missing": Variant(
+            "The row of the path that takes every sub-layer is missing: there are n + 1 lengths, "
+            "0 to n.",
+            spoil=lambda case, right: right[:-1],
+        ),
+        "upside-down": Variant(
+            "The rows stand upside down: row 0 is for the path that takes no sub-layer.",
+            spoil=lambda case, right: right.flip(0),
         ),
         "cumulative": Variant(
             "Your rows add up: row m holds all paths of length up to m.",
@@ -583,69 +1224,129 @@ PATHS = Exercise(
 )
 
 
-def _upward(x, sublayers):
-    rows = [x] + [torch.zeros_like(x) for _ in sublayers]
-    for matrix in sublayers:
-        for m in range(1, len(rows)):
-            rows[m] = rows[m] + rows[m - 1] @ matrix
-    return torch.stack(rows)
-
-
-def _by_sublayer(x, sublayers):
-    rows = [x]
-    for matrix in sublayers:
-        rows.append(sum(rows) @ matrix)
-    return torch.stack(rows)
-
-
 # --- find the bug ---------------------------------------------------------------------------
 
 
-def _drop_cases() -> list[Case]:
-    cases = []
-    for seed, shape, p, training, note in (
-        (0, (2, 3, 5), 0.5, False, "in use: nothing may be dropped"),
-        (1, (1, 4, 6), 0.0, True, "in training, p = 0"),
-        (2, (2, 2, 7), 1 - 1e-6, True, "in training, p so near 1 that all of the update is gone"),
-        (3, (1, 1, 3), 0.9, False, "in use, p = 0.9"),
-    ):
-        x, update = randn(seed, shape, shape)
-        cases.append(
-            Case((x, update, p, training), gradients=seed < 2, note=note)
-        )  # fmt: skip
-    x, update = randn(4, (4, 30, 20), (4, 30, 20))
-    update = update + update.sign()  # nothing near zero: what was dropped can be seen
-    return cases + [
-        Case((x, update, p, True), random=True, gradients=True, note=f"in training, p = {p}")
-        for p in (0.5, 0.2)
-    ]
+def _tokens(seed, shape):
+    """x, and an update with nothing near zero: what was dropped can be seen."""
+    x, update = randn(seed, shape, shape)
+    return x, update + update.sign()
 
 
-def _dropped_fairly(cases, values, expected):
-    """Half is gone, number by number, and what is left is twice as large."""
+def _make_drop(kind, seed):
+    batch, _ = unequal(seed, 2, low=3)
+    shape = {
+        "a batch of one": (1, 60, 40),
+        "one token": (batch, 1, 700),
+        "d_model = 1": (batch, 700, 1),
+    }.get(kind["sizes"], (batch, 30, 20))
+    training, p = kind["mode"] == "in training", float(kind["p"].removeprefix("p = "))
+    return Case(
+        (*_tokens(seed, shape), p, training),
+        random=training and 0 < p < 1,
+        nan=_P_ONE if training and p == 1 else None,
+    )
+
+
+_P_ONE = (
+    "p-one",
+    "Right but for p = 1: all of the update is dropped then, and your code divides 0 by 0. What "
+    "should it give instead?",
+)
+
+
+def _drop_twins() -> list[Case]:
+    """The same inputs twice, with another seed of the randomness."""
+    inputs = (*_tokens(5, (3, 30, 20)), 0.5, True)
+    return [Case(inputs, random=True, seed=seed, note=_AGAIN) for seed in (2001, 2002)]
+
+
+_AGAIN = "in training, the same inputs with another seed"
+
+
+def _kept(case, value):
+    """Which numbers of the update were kept, and what was added to x."""
+    left = value.double() - case.args[0].double()
+    return left.abs() > 1e-4, left
+
+
+def _rests(cases, values, expected):
+    """In use nothing is dropped."""
+    for case, value in zip(cases, values, strict=True):
+        _, update, p, training = case.args
+        kept, left = _kept(case, value)
+        if not training and not kept.all() and kept.any():
+            return Finding(
+                "drops-in-use",
+                "With `training=False` some of the update is dropped. In use nothing may be.",
+            )
+        if not training and not torch.allclose(left, update.double(), atol=1e-3) and p:
+            if torch.allclose(left * (1 - p), update.double(), atol=1e-3):
+                return Finding(
+                    "scaled-in-use",
+                    "With `training=False` the update is divided by 1 − p. In use it stays as it "
+                    "is: the division belongs to what is kept in training.",
+                )
+            if torch.allclose(left, update.double() * (1 - p), atol=1e-3):
+                return Finding(
+                    "shrunk-in-use",
+                    "With `training=False` the update is multiplied by 1 − p. In use it stays as "
+                    "it is: the correction is made in training.",
+                )
+    return None
+
+
+def _stream_spared(cases, values, expected):
+    """In training x itself loses nothing."""
     for case, value in zip(cases, values, strict=True):
         if not case.random:
             continue
         x, update, p, _ = case.args
-        left = value.to(x.dtype) - x
-        kept = left.abs() > 1e-4
+        gone = value == 0
+        scaled = (x + update) / (1 - p)
+        if gone.any() and torch.allclose(value[~gone].to(x), scaled[~gone], rtol=1e-4, atol=1e-4):
+            return Finding(
+                "stream-dropped",
+                "In use nothing is dropped now. In training the sum is, x included: the direct "
+                "path gets holes, in every layer others. Drop the update alone.",
+            )
+        if gone.double().mean() > p * p / 2:
+            return Finding(
+                "both-dropped",
+                "x is dropped as well, apart from the update. Drop the update alone.",
+            )
+    return None
+
+
+def _dropped_fairly(cases, values, expected):
+    """A share p is gone, number by number, and what is left is divided by 1 − p."""
+    for case, value in zip(cases, values, strict=True):
+        if not case.random:
+            continue
+        _, update, p, _ = case.args
+        kept, left = _kept(case, value)
         some = kept.any() and not kept.all()
-        if some and (kept.all(-1) | ~kept.any(-1)).all():
+        batch, tokens, width = update.shape
+        whole = (kept.all(-1) | ~kept.any(-1)).all() and width > 1
+        if some and whole:
             return Finding(
                 "whole-tokens",
                 "You drop whole tokens (or whole sequences). Each number is dropped by itself.",
             )
-        if some and ((kept == kept[:1]).all() or (kept == kept[:, :1]).all()):
+        alike = (batch > 1 and (kept == kept[:1]).all()) or (
+            tokens > 1 and (kept == kept[:, :1]).all()
+        )
+        if some and alike:
             return Finding(
                 "one-mask",
                 "All tokens lose the same numbers in yours. Each number of each token is dropped "
                 "by itself.",
             )
-        if abs(kept.float().mean().item() - (1 - p)) > 0.06:
-            return Finding(
-                "share", f"In training with p = {p} a share of {kept.float().mean():.0%} is kept."
-            )
-        if not torch.allclose(left[kept], (update / (1 - p))[kept], atol=1e-4):
+        share = kept.double().mean().item()
+        if abs(share - (1 - p)) > 6 * math.sqrt(p * (1 - p) / kept.numel()):
+            return Finding("share", f"In training with p = {p} a share of {share:.0%} is kept.")
+        right = update.double() / (1 - p)
+        if not torch.allclose(left[kept], right[kept], rtol=1e-4, atol=1e-4):
             return Finding(
                 "not-rescaled",
                 "What is kept is not divided by 1 − p, so that in use, with nothing dropped, the "
@@ -654,43 +1355,61 @@ def _dropped_fairly(cases, values, expected):
     return None
 
 
+def _anew(cases, values, expected):
+    """The same inputs with another seed lose other numbers."""
+    twins = [
+        _kept(case, value)[0]
+        for case, value in zip(cases, values, strict=True)
+        if case.note == _AGAIN
+    ]
+    if len(twins) == 2 and torch.equal(*twins):
+        return Finding(
+            "fixed-mask",
+            "Every call drops the same numbers. They must be drawn anew each time: is there a "
+            "seed, or a mask that is made only once?",
+        )
+    return None
+
+
 def add_with_dropout(x, update, p, training):
     """x + dropout(update), dropping in training alone."""
-    return x + torch.nn.functional.dropout(update, p, training)
+    return x + F.dropout(update, p, training)
 
 
 def _dropped(what, on=lambda training: training):
-    return lambda x, update, p, training: what(
-        x, update, lambda t: torch.nn.functional.dropout(t, p, on(training))
-    )
+    return lambda x, update, p, training: what(x, update, lambda t: F.dropout(t, p, on(training)))
 
 
 BUG = Exercise(
     name="add_with_dropout",
     lesson=LESSON,
     title="find the bugs: a dropout that never rests",
-    cases=_drop_cases,
+    domain=Domain(
+        kinds={
+            "mode": ("in use", "in training"),
+            "p": ("p = 0.5", "p = 0.1", "p = 0.9", "p = 0", "p = 1"),
+            "sizes": ("unequal sizes", "a batch of one", "one token", "d_model = 1"),
+        },
+        make=_make_drop,
+        without={"repeat": "in training every call gives something else, and should"},
+    ),
+    special=_drop_twins,
     witness=add_with_dropout,
     reference=add_with_dropout,
-    properties=(_dropped_fairly,),
+    properties=(_rests, _stream_spared, _dropped_fairly, _anew),
     axes=("batch", "tokens", "d_model"),
     hints=(
         "Call it twice with training=False. Should the two be equal? Then with training=True and "
         "p near 1: what should be left?",
-        "F.dropout has a third argument, and its default is not what one needs in use.",
+        "F.dropout has a third argument, and its default is not what is needed in use.",
         "What is dropped: the update, or the sum with x? If a number of x itself is dropped, the "
-        "straight path has a hole.",
+        "direct path has a hole.",
     ),
     variants={
         "as given": Variant(
             "The bugs are still in: two calls in use give two results.",
             _dropped(lambda x, u, drop: drop(x + u), lambda training: True),
             to_do=True,
-        ),
-        "stream-dropped": Variant(
-            "In use nothing is dropped now. In training the sum is, x included: the straight path "
-            "gets holes, in every layer others. Drop the update alone.",
-            _dropped(lambda x, u, drop: drop(x + u)),
         ),
         "always-on": Variant(
             "x is spared now. But the update is dropped in use too: `training` changes nothing.",
@@ -718,36 +1437,48 @@ BUG = Exercise(
 EXERCISES = [BLOCK, DECODER, COUNT, PATHS, BUG]
 QUESTIONS = [
     Item(
-        "06-depth",
+        "06-vanish",
         LESSON,
-        "A stack without the additions, 32 blocks deep, each with its norms. What will it have "
-        "learnt after 150 steps?",
+        "32 blocks without the plus and without norms, f(f(f(…))). How large is the gradient at "
+        "the first block?",
         (
             Option(
-                "the same, a little later",
-                "The norms keep the numbers in hand, but not what they mean. Look below.",
+                "it vanishes: a product of many slopes goes to zero",
+                "With small first weights, yes. A product of slopes above 1 does not.",
             ),
             Option(
-                "how frequent each character is, and nothing else",
-                "Yes: that needs no signal from below, only the head's own weights.",
+                "it explodes: a product of many slopes grows without limit",
+                "With large first weights, yes. A product of slopes below 1 does not.",
+            ),
+            Option(
+                "it vanishes or explodes, depending on how large the first weights are",
+                "Yes. Look below how narrow the range between the two is, and what takes the "
+                "weights' influence away.",
                 right=True,
             ),
-            Option("more: it is deeper", "Depth that no gradient reaches is no use."),
         ),
     ),
     Item(
-        "06-post",
+        "06-depth",
         LESSON,
-        "Post-norm without warm-up, learning rate 0.001, six layers. Books say that it "
-        '"typically diverges within 50 to 200 steps". Will this one?',
+        "A stack without the plus, 16 blocks deep, each with its norms. What will it have learnt "
+        "after 120 steps?",
         (
-            Option("yes, to infinity", "A norm at the end of each block keeps it from that."),
             Option(
-                "no, it learns, though it may be worse than pre-norm",
-                "So it was here. Look at the figure for the rate at which it does stall.",
+                "the same as with the plus, a little later",
+                "The norms keep the gradient's size, and it does arrive. But what has become of "
+                "the tokens? Look at the figure above.",
+            ),
+            Option(
+                "how frequent each character is, and nothing else",
+                "Yes: for that the output need not know which token stands where.",
                 right=True,
             ),
-            Option("it learns faster than pre-norm", "Not in these runs: see the figure."),
+            Option(
+                "more: it is deeper",
+                "A gradient reaches every block, you have measured it. But a block can do little "
+                "with tokens that are all the same.",
+            ),
         ),
     ),
     Item(
@@ -768,20 +1499,39 @@ QUESTIONS = [
         ),
     ),
     Item(
-        "06-quiz-gradient",
+        "06-dropout",
         LESSON,
-        "Why does x + f(x) help the gradient?",
+        "Dropout with p = 0.5: half of the numbers become zero, the others are divided by 0.5. "
+        "What stays as it was?",
         (
             Option(
-                "its derivative is 1 + f′: the 1 passes the gradient on whole, whatever f is",
-                "Yes. And what is 1 + f′ multiplied over a hundred layers contains the path on "
-                "which every factor is 1.",
+                "the mean",
+                "Yes: half as many numbers, each twice as large.",
                 right=True,
             ),
-            Option("f becomes smaller", "f is what it is. It has a companion now."),
+            Option("the variance", "It grows: zeros and doubled numbers lie further apart."),
+            Option("both", "The division can keep one of them. Which one?"),
+            Option("neither", "The division is there for one of them."),
+        ),
+    ),
+    Item(
+        "06-quiz-gradient",
+        LESSON,
+        "A block has norms *and* a plus. What went wrong without the plus in what we measured?",
+        (
             Option(
-                "the gradient is doubled",
-                "It is not about size: halved gradients would be mended by the learning rate.",
+                "the gradient did not reach the first block",
+                "It did, at every gain of the first weights: the norms take care of its size.",
+            ),
+            Option(
+                "attention made the tokens alike, and nothing reminded a token of what it was",
+                "Yes. The control shows that this is a large part of it: where a token must look "
+                "at itself, it learns something again, without any plus.",
+                right=True,
+            ),
+            Option(
+                "the numbers grew without limit",
+                "Not with norms. Without norms it is the plus that makes them grow.",
             ),
         ),
     ),
@@ -801,22 +1551,24 @@ QUESTIONS = [
         ),
     ),
     Item(
-        "06-quiz-init",
+        "06-quiz-encoder",
         LESSON,
-        "GPT-2 makes the weights of which matrices smaller by 1/√(2L) when a model of L blocks is "
-        "made?",
+        "What turns the block of an encoder such as BERT into that of a language model?",
         (
             Option(
-                "all of them",
-                "Then each sub-layer would also read and decide more weakly. It is only the sum "
-                "that must not grow.",
+                "a third sub-layer, cross-attention",
+                "That is the decoder of a translator. A language model has no second sentence to "
+                "ask.",
             ),
             Option(
-                "those that write into the stream: attention's output and the network's second",
-                "Yes: 2L additions, each with a variance of 1/(2L), make one.",
+                "a causal mask",
+                "Yes: the same two sub-layers, and no token looks ahead.",
                 right=True,
             ),
-            Option("the embeddings", "They are written once, not once for each layer."),
+            Option(
+                "the norm before the sub-layer instead of after it",
+                "Both places occur in both kinds of model. It is about who may see whom.",
+            ),
         ),
     ),
 ]

@@ -1,0 +1,1056 @@
+"""Lesson 07: where the norm stands, how weights begin, what very deep stacks do."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from tfcourse.checks.exercise import Case, Domain, Exercise, Variant, randn, unequal
+from tfcourse.checks.quiz import Item, Option
+
+LESSON = "07_going_deep"
+
+# --- how_it_ended ---------------------------------------------------------------------------
+
+RUNS = (
+    "a run that learns",
+    "a stall",
+    "a stall that dipped",
+    "a late start",
+    "a bad last batch",
+    "a lucky last batch",
+    "0.05 below the level",
+    "0.15 below the level",
+    "one very bad batch",
+)
+NOT_FINITE = ("NaN at the end", "infinity on the way", "NaN before a good end")
+
+
+def how_it_ended(losses, level):
+    """Diverged, stalled or learns: the rule of the lesson."""
+    if not losses.isfinite().all():
+        return "diverged"
+    return "stalled" if losses[-20:].mean() > level - 0.1 else "learns"
+
+
+def _make_ended(kind, seed):
+    length = {"60 steps": 60, "100 steps": 100, "20 steps": 20, "7 steps": 7}[kind["length"]]
+    level = {"level 3.2": 3.2, "level 1.0": 1.0, "level 4.6": 4.6}[kind["level"]]
+    run = kind["run"]
+    if length < 30 and run in ("a stall that dipped", "a late start"):
+        return None
+    if length < 20 and run == "one very bad batch":
+        return None
+    losses = level + 0.02 * randn(seed, (length,))[0]
+    if length > 30:
+        losses += 1.5 * torch.exp(-torch.arange(length) / 5)
+    if run in ("a run that learns", "NaN before a good end", "a bad last batch"):
+        losses -= 0.7
+    if run == "a bad last batch":
+        losses[-1] += 1.5
+    if run == "a lucky last batch":
+        losses[-1] -= 0.4
+    if run == "0.05 below the level":
+        losses = losses[-20:].mean().neg() + losses + level - 0.05
+    if run == "0.15 below the level":
+        losses = losses[-20:].mean().neg() + losses + level - 0.15
+    if run == "one very bad batch":  # the twentieth from the end: it counts
+        losses -= 0.7
+        losses[-20] += 30
+    if run == "a stall that dipped":  # low once, and back again
+        losses[length // 2] -= 2.0
+    if run == "a late start":  # the last twenty alone are low enough
+        losses[-20:] -= 0.6
+        losses[-21] += 30
+    if run == "NaN at the end":
+        losses[-1] = math.nan
+    if run == "infinity on the way":
+        losses[length // 2] = math.inf
+    if run == "NaN before a good end":
+        losses[1] = math.nan
+    return Case((losses, level), gradients=False)
+
+
+def _ended(rule):
+    """A wrong rule for finite losses; those that are not finite are told."""
+
+    def answer(losses, level):
+        if not losses.isfinite().all():
+            return "diverged"
+        return "stalled" if rule(losses, level) else "learns"
+
+    return answer
+
+
+def _nan_only(losses, level):
+    if losses.isnan().any():
+        return "diverged"
+    return "stalled" if losses[-20:].mean() > level - 0.1 else "learns"
+
+
+def _at_the_end_only(losses, level):
+    if not losses[-1].isfinite():
+        return "diverged"
+    return "stalled" if losses[losses.isfinite()][-20:].mean() > level - 0.1 else "learns"
+
+
+def _never_diverged(losses, level):
+    return "learns" if losses[-20:].mean() <= level - 0.1 else "stalled"
+
+
+HOW_IT_ENDED = Exercise(
+    name="how_it_ended",
+    lesson=LESSON,
+    title="a rule before the run",
+    domain=Domain(
+        kinds={
+            "run": RUNS + NOT_FINITE,
+            "length": ("60 steps", "100 steps", "20 steps", "7 steps"),
+            "level": ("level 3.2", "level 1.0", "level 4.6"),
+        },
+        make=_make_ended,
+    ),
+    witness=how_it_ended,
+    reference=how_it_ended,
+    hints=(
+        "Ask about divergence first: a run with a single loss that is NaN or infinite has "
+        "diverged, whatever came after it.",
+        "`losses.isfinite()` is False for NaN and for both infinities; `.all()` says whether it is "
+        "True everywhere.",
+        "`losses[-20:]` are the last twenty, or all of them where there are fewer. Compare their "
+        "mean with the level minus 0.1.",
+    ),
+    variants={
+        "nan-only": Variant(
+            "You look for NaN only. A loss can also be infinite: that run has diverged too.",
+            _nan_only,
+        ),
+        "end-only": Variant(
+            "You ask only the last loss whether it is finite. One that was not, anywhere, counts.",
+            _at_the_end_only,
+        ),
+        "nothing-diverges": Variant(
+            'No run is ever called "diverged". A comparison with NaN is always False: ask '
+            "`math.isfinite` first.",
+            _never_diverged,
+        ),
+        "last-loss": Variant(
+            "You judge by the last loss alone. One batch is noisy: the rule takes the mean of the "
+            "last twenty.",
+            _ended(lambda losses, level: losses[-1] > level - 0.1),
+        ),
+        "best-loss": Variant(
+            "You judge by the lowest loss. A run that was low once and came back has stalled too.",
+            _ended(lambda losses, level: losses.min() > level - 0.1),
+        ),
+        "all-losses": Variant(
+            "You take the mean of all losses. A run that starts late would count as stalled: only "
+            "the last twenty matter.",
+            _ended(lambda losses, level: losses.mean() > level - 0.1),
+        ),
+        "no-margin": Variant(
+            "The margin is missing: a run has to be 0.1 nats below the level, not merely below it.",
+            _ended(lambda losses, level: losses[-20:].mean() > level),
+        ),
+        "margin-above": Variant(
+            "The margin is on the wrong side: a run that is a little below the level has stalled "
+            "too.",
+            _ended(lambda losses, level: losses[-20:].mean() > level + 0.1),
+        ),
+        "turned-round": Variant(
+            '"stalled" and "learns" are the wrong way round: a low loss is the good one.',
+            _ended(lambda losses, level: losses[-20:].mean() < level - 0.1),
+        ),
+    },
+)
+
+
+# --- stream_growth --------------------------------------------------------------------------
+
+
+def _norm(x):
+    return F.layer_norm(x, x.shape[-1:])
+
+
+def _grown(pre, post, measure=lambda x: x.square().mean().sqrt(), first=True):
+    """The sizes along a stack, from what one block does with the norm in either place."""
+
+    def answer(x, matrices, norm_first):
+        sizes = [measure(x)] if first else []
+        for matrix in matrices:
+            x = (pre if norm_first else post)(x, matrix)
+            sizes.append(measure(x))
+        return torch.stack(sizes) if sizes else torch.zeros(0)
+
+    return answer
+
+
+def _pre(x, matrix):
+    return x + _norm(x) @ matrix
+
+
+def _post(x, matrix):
+    return _norm(x + x @ matrix)
+
+
+def stream_growth(x, matrices, norm_first):
+    """The size of the stream before the first block and after each."""
+    return _grown(_pre, _post)(x, matrices, norm_first)
+
+
+def _make_growth(kind, seed):
+    batch, tokens, n = unequal(seed, 3)
+    d = 8 + seed % 5
+    n = {"some blocks": n, "no block": 0, "one block": 1, "twelve blocks": 12}[kind["blocks"]]
+    batch = 1 if kind["sizes"] == "a batch of one" else batch
+    tokens = 1 if kind["sizes"] == "one token" else tokens
+    x, matrices = randn(seed, (batch, tokens, d), (n, d, d))
+    x = {
+        "ordinary numbers": x + 0.3,
+        "large numbers": 100 * x,
+        "small numbers": 0.02 * x,
+        "far from zero": x + 10,
+    }[kind["numbers"]]
+    return Case((x, matrices / d**0.5, kind["place"] == "pre-norm"))
+
+
+STREAM_GROWTH = Exercise(
+    name="stream_growth",
+    lesson=LESSON,
+    title="how large the stream grows",
+    domain=Domain(
+        kinds={
+            "place": ("pre-norm", "post-norm"),
+            "blocks": ("some blocks", "one block", "twelve blocks", "no block"),
+            "sizes": ("unequal sizes", "a batch of one", "one token"),
+            "numbers": ("ordinary numbers", "large numbers", "small numbers", "far from zero"),
+        },
+        make=_make_growth,
+        edges=("no block", "far from zero"),
+    ),
+    witness=stream_growth,
+    reference=stream_growth,
+    axes=("blocks + 1",),
+    tolerance=3e-5,
+    hints=(
+        "Begin with a list that holds the size of x as it comes in, and append one more after each "
+        "matrix.",
+        "Pre-norm: what is multiplied is normalized, what it is added to is not. Post-norm: the "
+        "sum is normalized.",
+        "The size is the root of the mean of the squares: `x.square().mean()`, then `.sqrt()`. "
+        "`torch.stack` makes one tensor of a list of numbers.",
+    ),
+    variants={
+        "start-missing": Variant(
+            "The first number is missing: the size before any block. n blocks give n + 1 sizes.",
+            _grown(_pre, _post, first=False),
+        ),
+        "always-pre": Variant(
+            "Pre-norm is right. With `norm_first=False` the sum should be normalized.",
+            _grown(_pre, _pre),
+        ),
+        "always-post": Variant(
+            "Post-norm is right. With `norm_first=True` only what the matrix reads is normalized.",
+            _grown(_post, _post),
+        ),
+        "swapped": Variant(
+            "Pre- and post-norm are the wrong way round.",
+            _grown(_post, _pre),
+        ),
+        "normed-stream": Variant(
+            "With `norm_first=True` you add to the normalized x, so the stream itself is "
+            "normalized at every block. Keep the x that came in, and add to that.",
+            _grown(lambda x, m: _norm(x) + _norm(x) @ m, _post),
+        ),
+        "no-plus": Variant(
+            "The addition is missing: what the matrix makes of x replaces x.",
+            _grown(lambda x, m: _norm(x) @ m, lambda x, m: _norm(x @ m)),
+        ),
+        "no-norm": Variant(
+            "With `norm_first=True` the matrix reads x as it is. It should read the normalized x.",
+            _grown(lambda x, m: x + x @ m, _post),
+        ),
+        "spread": Variant(
+            "You measure the spread around the mean (`std`). Asked is the root of the mean of the "
+            "squares, which an offset counts in.",
+            _grown(_pre, _post, lambda x: x.std(correction=0)),
+        ),
+        "not-rooted": Variant(
+            "The root is missing: you give the mean of the squares.",
+            _grown(_pre, _post, lambda x: x.square().mean()),
+        ),
+        "summed": Variant(
+            "You sum the squares; take their mean. Otherwise a larger tensor would count as "
+            "larger numbers.",
+            _grown(_pre, _post, lambda x: x.norm()),
+        ),
+    },
+)
+
+
+# --- norm_vjp -------------------------------------------------------------------------------
+
+
+def norm_vjp(x, g, eps=1e-5):
+    """The gradient at x from the gradient g at the output, by PyTorch's own rules."""
+    x = x if x.requires_grad else x.detach().requires_grad_()
+    y = F.layer_norm(x, x.shape[-1:], eps=eps)
+    [gradient] = torch.autograd.grad(y, x, g, create_graph=True)
+    return gradient
+
+
+def _make_vjp(kind, seed):
+    batch, tokens, d = unequal(seed, 3, low=3, high=9)
+    shape = {
+        "(tokens, d)": (tokens, d),
+        "(batch, tokens, d)": (batch, tokens, d),
+        "(d,)": (d,),
+        "d = 1": (tokens, 1),
+        "d = 40": (tokens, 40),
+    }[kind["sizes"]]
+    x, g = randn(seed, shape, shape)
+    x = {
+        "ordinary numbers": 1.7 * x + 0.4,
+        "numbers in the hundreds": 200 * x,
+        "small numbers": 0.01 * x,
+        "far from zero": x + 30,
+        "a token of equal numbers": x.clone(),
+    }[kind["numbers"]]
+    if kind["numbers"] == "a token of equal numbers":
+        x.view(-1, shape[-1])[0] = 2.0
+    g = {
+        "an ordinary gradient": g,
+        "a gradient that is the same everywhere": torch.full_like(g, 0.7),
+        "a gradient along the output": 3 * F.layer_norm(x, x.shape[-1:]),
+        "a gradient of zero": torch.zeros_like(g),
+    }[kind["gradient"]]
+    return Case((x, g), {} if kind["eps"] == "the usual eps" else {"eps": 0.3})
+
+
+def _pieces(case):
+    """What spoils need: g, the normalized x and the size it was divided by."""
+    x, g = case.args
+    eps = case.kwargs.get("eps", 1e-5)
+    y = F.layer_norm(x, x.shape[-1:], eps=eps)
+    size = (x.var(dim=-1, correction=0, keepdim=True) + eps).sqrt()
+    return g, y, size
+
+
+def _spoiled_vjp(change):
+    def spoil(case, right):
+        return change(right, *_pieces(case))
+
+    return spoil
+
+
+def _along(a, b):
+    return (a * b).mean(-1, keepdim=True)
+
+
+NORM_VJP = Exercise(
+    name="norm_vjp",
+    lesson=LESSON,
+    title="the gradient through a norm",
+    domain=Domain(
+        kinds={
+            "sizes": ("(tokens, d)", "(batch, tokens, d)", "(d,)", "d = 40", "d = 1"),
+            "numbers": (
+                "ordinary numbers",
+                "numbers in the hundreds",
+                "small numbers",
+                "far from zero",
+                "a token of equal numbers",
+            ),
+            "gradient": (
+                "an ordinary gradient",
+                "a gradient that is the same everywhere",
+                "a gradient along the output",
+                "a gradient of zero",
+            ),
+            "eps": ("the usual eps", "another eps"),
+        },
+        make=_make_vjp,
+        edges=(
+            "d = 1",
+            "a token of equal numbers",
+            "a gradient that is the same everywhere",
+            "a gradient along the output",
+            "a gradient of zero",
+            "small numbers",
+        ),
+    ),
+    forbids=("layer_norm", "native_layer_norm", "rms_norm"),
+    witness=norm_vjp,
+    axes=(),
+    tolerance=5e-5,
+    hints=(
+        "Work out three things first, each with `keepdim=True` over the last axis: the size that x "
+        "is divided by, the normalized y, and the mean of g · y.",
+        "Two parts of g can have no effect, because the norm undoes them: what is the same in all "
+        "numbers of a token, and what points along y. Take both away from g.",
+        "What is left of g is divided by the same size that x was divided by, the root of variance "
+        "+ eps. The variance is the biased one.",
+    ),
+    variants={
+        "only-divided": Variant(
+            "You only divide g by the size. The norm also takes the mean away and fixes the "
+            "length: two parts of g come to nothing on the way back.",
+            spoil=_spoiled_vjp(lambda right, g, y, size: g / size),
+        ),
+        "mean-kept": Variant(
+            "The part of g that is the same in all numbers of a token is still in. Adding a "
+            "constant to x changes nothing, so it must go.",
+            spoil=_spoiled_vjp(lambda right, g, y, size: right + g.mean(-1, keepdim=True) / size),
+        ),
+        "length-kept": Variant(
+            "The part of g along y is still in. Making x larger changes nothing, so it must go.",
+            spoil=_spoiled_vjp(lambda right, g, y, size: right + y * _along(g, y) / size),
+        ),
+        "not-divided": Variant(
+            "The division is missing: the gradient has to be divided by the size that x was "
+            "divided by. That is the point of it.",
+            spoil=_spoiled_vjp(lambda right, g, y, size: right * size),
+        ),
+        "divided-twice": Variant(
+            "You divide by the variance instead of by its root.",
+            spoil=_spoiled_vjp(lambda right, g, y, size: right / size),
+        ),
+        "multiplied": Variant(
+            "You multiply by the size instead of dividing: large numbers make a small gradient.",
+            spoil=_spoiled_vjp(lambda right, g, y, size: right * size * size),
+        ),
+        "summed": Variant(
+            "Along y you take the sum of g · y; it has to be its mean, as y · y has a mean of 1, "
+            "not a sum of 1.",
+            spoil=_spoiled_vjp(
+                lambda right, g, y, size: right - (y.shape[-1] - 1) * y * _along(g, y) / size
+            ),
+        ),
+        "sign": Variant(
+            "The part of g along y is added; it has to be taken away.",
+            spoil=_spoiled_vjp(lambda right, g, y, size: right + 2 * y * _along(g, y) / size),
+        ),
+        "forward": Variant(
+            "You give the normalized x. Asked is the gradient at x, from the gradient g at the "
+            "output.",
+            spoil=_spoiled_vjp(lambda right, g, y, size: y),
+        ),
+    },
+)
+
+
+# --- rate_at --------------------------------------------------------------------------------
+
+
+def _schedule(rise, fall):
+    """A schedule from its two parts; each gets (step, steps, warm_up) and gives a share."""
+
+    def answer(step, steps, peak, warm_up):
+        part = rise if step < warm_up else fall
+        return peak * part(step, steps, warm_up)
+
+    return answer
+
+
+def _rise(step, steps, warm_up):
+    return (step + 1) / warm_up
+
+
+def _fall(step, steps, warm_up):
+    return 0.5 * (1 + math.cos(math.pi * (step - warm_up) / (steps - warm_up)))
+
+
+rate_at = _schedule(_rise, _fall)
+
+
+def _make_rate(kind, seed):
+    steps, peak = 40 + 10 * (seed % 7), (1e-2, 3e-3, 0.5)[seed % 3]
+    warm_up = {
+        "some warm-up": 4 + seed % 5,
+        "no warm-up": 0,
+        "one step of warm-up": 1,
+        "a long warm-up": steps // 2 + 1,
+    }[kind["warm-up"]]
+    step = {
+        "in the middle of the fall": (steps + warm_up) // 2 + 1,
+        "in the middle of the warm-up": warm_up // 2,
+        "the first step": 0,
+        "the last step of the warm-up": warm_up - 1,
+        "the first step after the warm-up": warm_up,
+        "the last step": steps - 1,
+    }[kind["step"]]
+    if step < 0 or ("of the warm-up" in kind["step"] and step >= warm_up):
+        return None
+    return Case((step, steps, {"a peak": peak, "a peak of 1": 1.0}[kind["peak"]], warm_up))
+
+
+RATE_AT = Exercise(
+    name="rate_at",
+    lesson=LESSON,
+    title="warm up, then slow down",
+    domain=Domain(
+        kinds={
+            "step": (
+                "in the middle of the fall",
+                "in the middle of the warm-up",
+                "the first step",
+                "the last step of the warm-up",
+                "the first step after the warm-up",
+                "the last step",
+            ),
+            "warm-up": (
+                "some warm-up",
+                "no warm-up",
+                "one step of warm-up",
+                "a long warm-up",
+            ),
+            "peak": ("a peak", "a peak of 1"),
+        },
+        make=_make_rate,
+    ),
+    witness=rate_at,
+    reference=rate_at,
+    hints=(
+        "Two cases: is the step one of the first `warm_up` ones, or not? Work out a share of the "
+        "peak for each, between 0 and 1.",
+        "Rising: steps count from 0, but the first should not be lost, so the share of step 0 is "
+        "1/warm_up and that of step warm_up − 1 is 1.",
+        "Falling: how far is it through what is left after the warm-up, from 0 to 1? Half a cosine "
+        "goes from 1 to −1 while its argument goes from 0 to π; half of one plus it goes from 1 "
+        "to 0.",
+    ),
+    variants={
+        "from-zero": Variant(
+            "The first step has a rate of 0: it is lost, and the peak comes a step late. Steps "
+            "count from 0, so step 0 is the first of the warm-up.",
+            _schedule(lambda step, steps, warm_up: step / warm_up, _fall),
+        ),
+        "whole-numbers": Variant(
+            "`//` divides whole numbers: the share is 0 until the last step of the warm-up.",
+            _schedule(lambda step, steps, warm_up: (step + 1) // warm_up, _fall),
+        ),
+        "no-warm-up": Variant(
+            "There is no rise: the first steps have the whole peak.",
+            _schedule(lambda step, steps, warm_up: 1.0, _fall),
+        ),
+        "never-falls": Variant(
+            "After the warm-up the rate stays at its peak. It should fall to 0 along half a "
+            "cosine.",
+            _schedule(_rise, lambda step, steps, warm_up: 1.0),
+        ),
+        "straight": Variant(
+            "The fall is a straight line; half a cosine is asked for.",
+            _schedule(_rise, lambda step, steps, warm_up: 1 - (step - warm_up) / (steps - warm_up)),
+        ),
+        "counted-from-the-start": Variant(
+            "The fall counts from step 0, so the rate jumps down when the warm-up ends. It begins "
+            "where the warm-up ends.",
+            _schedule(
+                _rise,
+                lambda step, steps, warm_up: 0.5 * (1 + math.cos(math.pi * step / steps)),
+            ),
+        ),
+        "never-ends": Variant(
+            "The fall takes as long as all steps together, so it is not finished at the end. It "
+            "has only the steps that the warm-up has left.",
+            _schedule(
+                _rise,
+                lambda step, steps, warm_up: (
+                    0.5 * (1 + math.cos(math.pi * (step - warm_up) / steps))
+                ),
+            ),
+        ),
+        "below-zero": Variant(
+            "A cosine goes down to −1, and so does your rate: training would run backwards. Half "
+            "of one plus the cosine stays between 0 and 1.",
+            _schedule(
+                _rise,
+                lambda step, steps, warm_up: math.cos(
+                    math.pi * (step - warm_up) / (steps - warm_up)
+                ),
+            ),
+        ),
+        "whole-cosine": Variant(
+            "You take a whole cosine: the rate falls to 0 half way and rises again.",
+            _schedule(
+                _rise,
+                lambda step, steps, warm_up: (
+                    0.5 * (1 + math.cos(2 * math.pi * (step - warm_up) / (steps - warm_up)))
+                ),
+            ),
+        ),
+    },
+)
+
+
+# --- first_std ------------------------------------------------------------------------------
+
+
+def _starting(base, writes, scale, vectors=0.0):
+    """A rule for first weights: which matrices are smaller, by how much, and what vectors get."""
+
+    def answer(name, shape, layers):
+        if len(shape) < 2:
+            return vectors if not callable(vectors) else vectors(name)
+        return base * (scale(layers) if writes(name) else 1.0)
+
+    return answer
+
+
+def _onto_the_stream(name):
+    return name.endswith(("out.weight", "down.weight"))
+
+
+def _two_a_block(layers):
+    return 1 / math.sqrt(2 * layers)
+
+
+first_std = _starting(0.02, _onto_the_stream, _two_a_block)
+
+
+def _given_first_std(name, shape, layers):
+    if name.endswith("bias"):
+        return 0.0
+    if "attention" in name or "feed_forward" in name:
+        return 0.02 / math.sqrt(layers)
+    return 0.02
+
+
+PARTS = {
+    "attention.out.weight": (8, 8),
+    "feed_forward.down.weight": (8, 32),
+    "attention.qkv.weight": (24, 8),
+    "feed_forward.up.weight": (32, 8),
+    "attention.out.bias": (8,),
+    "feed_forward.down.bias": (8,),
+    "feed_forward.up.bias": (32,),
+    "attention_norm.weight": (8,),
+    "feed_forward_norm.bias": (8,),
+}
+
+
+def _make_first_std(kind, seed):
+    layers = {"some layers": 3 + seed % 7, "one layer": 1, "96 layers": 96}[kind["depth"]]
+    part = kind["parameter"]
+    if part == "the embedding":
+        return Case(("embedding.weight", (103, 8 + seed % 5), layers))
+    if part == "the last norm":
+        return Case(("norm.weight", (8 + seed % 5,), layers))
+    d = 8 + seed % 5
+    shape = tuple(size // 8 * d for size in PARTS[part])
+    return Case((f"blocks.{seed % layers}.{part}", shape, layers))
+
+
+FIRST_STD = Exercise(
+    name="first_std",
+    lesson=LESSON,
+    title="find the bugs: first weights",
+    domain=Domain(
+        kinds={
+            "parameter": (*PARTS, "the embedding", "the last norm"),
+            "depth": ("some layers", "one layer", "96 layers"),
+        },
+        make=_make_first_std,
+    ),
+    witness=first_std,
+    reference=first_std,
+    hints=(
+        "Print what the code gives for every parameter of a block. Which of them write into the "
+        "stream, and which only read from it?",
+        "How many additions does a stack of L blocks have? Each block adds twice.",
+        "A norm's weight is no matrix: it begins at 1 everywhere, so its standard deviation is 0. "
+        "The shape tells a matrix from a vector.",
+    ),
+    variants={
+        "as given": Variant(
+            "This is the code as it was given. Three things in it are wrong: which matrices are "
+            "smaller, by how much, and what a norm's weight gets.",
+            _given_first_std,
+            to_do=True,
+        ),
+        "one-a-block": Variant(
+            "You count one addition a block. There are two, attention's and the MLP's.",
+            _starting(0.02, _onto_the_stream, lambda layers: 1 / math.sqrt(layers)),
+        ),
+        "not-rooted": Variant(
+            "You divide by the number of additions. It is the variance that should become 2L times "
+            "smaller; the standard deviation by its root.",
+            _starting(0.02, _onto_the_stream, lambda layers: 1 / (2 * layers)),
+        ),
+        "all-matrices": Variant(
+            "All matrices of a block are smaller. Only those that write into the stream should be: "
+            "queries, keys, values and the MLP's first matrix read a normalized stream.",
+            _starting(
+                0.02, lambda name: "attention." in name or "feed_forward." in name, _two_a_block
+            ),
+        ),
+        "reading-ones": Variant(
+            "The wrong matrices are smaller: those that read from the stream. It is those that "
+            "write into it.",
+            _starting(0.02, lambda name: name.endswith(("qkv.weight", "up.weight")), _two_a_block),
+        ),
+        "attention-only": Variant(
+            "Attention's output is smaller, the MLP's is not. Both write into the stream.",
+            _starting(0.02, lambda name: name.endswith("out.weight"), _two_a_block),
+        ),
+        "mlp-only": Variant(
+            "The MLP's output is smaller, attention's is not. Both write into the stream.",
+            _starting(0.02, lambda name: name.endswith("down.weight"), _two_a_block),
+        ),
+        "random-norms": Variant(
+            "A norm's weight would begin at random. It begins at 1 everywhere: its standard "
+            "deviation is 0.",
+            _starting(
+                0.02,
+                _onto_the_stream,
+                _two_a_block,
+                lambda name: 0.0 if name.endswith("bias") else 0.02,
+            ),
+        ),
+        "random-biases": Variant(
+            "Biases would begin at random. GPT-2's begin at 0.",
+            _starting(
+                0.02,
+                _onto_the_stream,
+                _two_a_block,
+                lambda name: 0.02 if name.endswith("bias") else 0.0,
+            ),
+        ),
+        "never-smaller": Variant(
+            "No matrix is smaller. Those that write into the stream should be, by the root of the "
+            "number of additions.",
+            _starting(0.02, lambda name: False, _two_a_block),
+        ),
+    },
+)
+
+
+# --- clip_by_norm ---------------------------------------------------------------------------
+
+
+def _clipped(scale):
+    """Clipping by one factor, from both gradients and the greatest length."""
+
+    def answer(first, second, most):
+        factor = scale(first, second, most)
+        return first * factor, second * factor
+
+    return answer
+
+
+def _length(*gradients):
+    return sum(g.square().sum() for g in gradients).sqrt().item()
+
+
+def _at_most_one(length):
+    """The factor of clipping, from a way to measure how long the gradients are."""
+    return lambda first, second, most: min(1.0, most / max(length(first, second), 1e-12))
+
+
+clip_by_norm = _clipped(_at_most_one(_length))
+
+
+def _make_clip(kind, seed):
+    a, b, c = unequal(seed, 3)
+    shapes = {
+        "a matrix and a vector": ((a, b), (c,)),
+        "two matrices": ((a, b), (c, a)),
+        "three axes and a matrix": ((a, b, c), (b, a)),
+        "a single number": ((1,), (b, c)),
+    }[kind["tensors"]]
+    first, second = randn(seed, *shapes)
+    first = 2 * first
+    whole, longest = _length(first, second), max(_length(first), _length(second))
+    most = {
+        "too long": 0.3 * whole,
+        "short enough": 1.5 * whole,
+        "a thousand times too long": whole / 1000,
+        "each short enough, together too long": (whole + longest) / 2,
+        "one is all zero": 0.4 * whole,
+        "all zero": 1.0,
+    }[kind["length"]]
+    if kind["length"] in ("one is all zero", "all zero"):
+        second = 0 * second
+    if kind["length"] == "all zero":
+        first = 0 * first
+    return Case((first, second, most), gradients=False)
+
+
+CLIP_BY_NORM = Exercise(
+    name="clip_by_norm",
+    lesson=LESSON,
+    title="one length for all gradients",
+    domain=Domain(
+        kinds={
+            "length": (
+                "too long",
+                "short enough",
+                "a thousand times too long",
+                "each short enough, together too long",
+                "one is all zero",
+                "all zero",
+            ),
+            "tensors": (
+                "a matrix and a vector",
+                "two matrices",
+                "three axes and a matrix",
+                "a single number",
+            ),
+        },
+        make=_make_clip,
+        edges=("all zero", "one is all zero"),
+    ),
+    witness=clip_by_norm,
+    reference=clip_by_norm,
+    tolerance=3e-5,
+    hints=(
+        "Think of both gradients as one long row of numbers. Its length is the root of the sum of "
+        "all squares, of both.",
+        "One factor for both: where the length is below the limit it is 1, above it the limit "
+        "divided by the length.",
+        "Gradients that are all 0 have a length of 0: nothing must be divided by it. Give new "
+        "tensors; those that came in stay as they are.",
+    ),
+    variants={
+        "each-alone": Variant(
+            "You clip each gradient by itself. Then the direction changes: one is shortened and "
+            "the other is not. One factor for both keeps it.",
+            lambda first, second, most: tuple(
+                g * min(1.0, most / max(_length(g), 1e-12)) for g in (first, second)
+            ),
+        ),
+        "each-number": Variant(
+            "You clip every number by itself. That changes the direction; the length of all "
+            "together is what is limited.",
+            lambda first, second, most: (first.clamp(-most, most), second.clamp(-most, most)),
+        ),
+        "always-scaled": Variant(
+            "You scale short gradients up to the limit, too. What is short enough stays as it is.",
+            _clipped(lambda first, second, most: most / max(_length(first, second), 1e-12)),
+        ),
+        "never-scaled": Variant(
+            "Nothing is clipped, though the length of both together is above the limit.",
+            _clipped(lambda first, second, most: 1.0),
+        ),
+        "sum-of-lengths": Variant(
+            "You add up the two lengths. Lengths do not add: it is the squares that do, and the "
+            "root is taken once, at the end.",
+            _clipped(_at_most_one(lambda first, second: _length(first) + _length(second))),
+        ),
+        "not-rooted": Variant(
+            "The root is missing: you compare the sum of the squares with the limit.",
+            _clipped(_at_most_one(lambda first, second: _length(first, second) ** 2)),
+        ),
+        "greatest": Variant(
+            "You take the length of the longer one. Asked is the length of both together.",
+            _clipped(_at_most_one(lambda first, second: max(_length(first), _length(second)))),
+        ),
+        "turned-round": Variant(
+            "The factor is upside down: long gradients become longer.",
+            _clipped(lambda first, second, most: max(1.0, _length(first, second) / most)),
+        ),
+    },
+)
+
+EXERCISES = [HOW_IT_ENDED, STREAM_GROWTH, NORM_VJP, RATE_AT, FIRST_STD, CLIP_BY_NORM]
+QUESTIONS = [
+    Item(
+        "07-post",
+        LESSON,
+        "Six post-norm blocks, no warm-up, learning rate 0.003. There are 103 characters: one who "
+        "knows nothing has a loss of ln 103 = 4.63 nats, one who knows only how frequent each "
+        "character is has 3.25. What will the loss do?",
+        (
+            Option(
+                "go to NaN",
+                "So it is often said. But a norm stands at the end of every block: how large can "
+                "the numbers become?",
+            ),
+            Option(
+                "stay near 4.63",
+                "The head alone can learn how frequent the characters are, whatever the blocks do.",
+            ),
+            Option(
+                "fall to about 3.25 and stay there",
+                "Yes. The record below counts how often that happens, and at which rates.",
+                right=True,
+            ),
+            Option(
+                "fall as pre-norm's does",
+                "At 0.001 it does, with six blocks. Look what happens at 0.003.",
+            ),
+        ),
+    ),
+    Item(
+        "07-grows",
+        LESSON,
+        "After a dozen steps at that rate: in which of the two stacks has the stream become much "
+        "larger at the last block than at the first?",
+        (
+            Option("post-norm", "There a norm brings it back to size 1 at the end of each block."),
+            Option(
+                "pre-norm",
+                "Yes: nothing ever makes the stream smaller there. Each block adds to it.",
+                right=True,
+            ),
+            Option("both", "In one of them a norm stands at the end of each block."),
+        ),
+    ),
+    Item(
+        "07-gradient",
+        LESSON,
+        "And the gradient? Compare, in the post-norm stack, what arrives at the first block with "
+        "what arrives at the last.",
+        (
+            Option("it is some ten times larger: it explodes", "Look at the figure below."),
+            Option("they are about the same", "So it is before training. Not any more."),
+            Option(
+                "it is a million times smaller: it vanishes",
+                "Yes. What the norms do to it is the subject of this section.",
+                right=True,
+            ),
+        ),
+    ),
+    Item(
+        "07-start",
+        LESSON,
+        "A pre-norm stack of L blocks starts with random weights. We make the matrices that write "
+        "into the stream smaller by 1/√(2L). What does that keep the same, however deep the stack?",
+        (
+            Option(
+                "what each block adds to the stream",
+                "Each block adds less, the more blocks there are.",
+            ),
+            Option(
+                "the size of the stream at the end",
+                "Yes: 2L additions, each with a variance 2L times smaller, add up to the same.",
+                right=True,
+            ),
+            Option(
+                "the size of the gradient at each weight",
+                "The gradient at a weight depends on more than the size of that weight.",
+            ),
+        ),
+    ),
+    Item(
+        "07-late",
+        LESSON,
+        "A pre-norm stack of 160 untrained blocks, weights of 1/√inputs. By how much does the "
+        "last block change the stream that it finds?",
+        (
+            Option("by about 60%, like the first", "The stream it finds is not the first one's."),
+            Option(
+                "by a few percent",
+                "Yes. What it adds is as large as what the others add; what it adds to has grown.",
+                right=True,
+            ),
+            Option("not at all", "It adds as much as the block before it."),
+        ),
+    ),
+    Item(
+        "07-order",
+        LESSON,
+        "Take one component out of a small language model, and train what is left at its own best "
+        "learning rate. Which loss is the greatest cost?",
+        (
+            Option("attention", "It costs much. But one removal costs more: see below."),
+            Option("the MLP", "It holds more parameters than attention, and costs less."),
+            Option(
+                "the plus",
+                "Yes, by far, though there are only three blocks.",
+                right=True,
+            ),
+            Option("the norms", "With a learning rate of its own, this one is a surprise."),
+            Option("positions", "A causal mask tells something about the place by itself."),
+        ),
+    ),
+    Item(
+        "07-bigram",
+        LESSON,
+        "Without attention, each token sees only itself. What is the most that such a model can "
+        "know about the next character?",
+        (
+            Option("nothing", "It still sees the present character."),
+            Option(
+                "what usually follows the present character",
+                "Yes: a table of pairs, a bigram model. A wider MLP cannot see more.",
+                right=True,
+            ),
+            Option(
+                "what usually follows the last few characters",
+                "They never reach it: only attention moves anything between places.",
+            ),
+        ),
+    ),
+    Item(
+        "07-quiz-path",
+        LESSON,
+        "In a post-norm stack, twelve norms stand one after another on the path of the gradient. "
+        "Each reads a sum of size 3. By how much is the gradient divided on that path, about?",
+        (
+            Option("3", "That is one norm's share."),
+            Option("36", "The factors multiply, they do not add up."),
+            Option("3¹², half a million", "Yes: one factor of 3 for each norm.", right=True),
+            Option("not at all", "Each norm divides what it reads, and the gradient as well."),
+        ),
+    ),
+    Item(
+        "07-quiz-init",
+        LESSON,
+        "GPT-2 makes the weights of which matrices smaller by 1/√(2L) at the start?",
+        (
+            Option(
+                "all of them",
+                "Then each sub-layer would also read more weakly. Only the sum should not grow.",
+            ),
+            Option(
+                "those that write into the stream: attention's output and the MLP's second",
+                "Yes: 2L additions, each with a variance of 1/(2L), make one.",
+                right=True,
+            ),
+            Option("the embeddings", "They are written once, not once for each layer."),
+        ),
+    ),
+    Item(
+        "07-quiz-fair",
+        LESSON,
+        "You compare two architectures at one learning rate, 0.003, over ten seeds. One is surely "
+        "better. What have you shown?",
+        (
+            Option(
+                "that it is the better architecture",
+                "The other one may want another rate. Post-norm at 0.001 looks quite different.",
+            ),
+            Option(
+                "that it is better at 0.003",
+                "Yes, and no more. Give each its own rate, chosen on seeds that you do not report.",
+                right=True,
+            ),
+            Option(
+                "nothing, ten seeds are too few",
+                "If the interval of the paired differences excludes 0, the difference is there. It "
+                "is the question that was too narrow.",
+            ),
+        ),
+    ),
+    Item(
+        "07-quiz-leak",
+        LESSON,
+        "A colleague's language model reaches 0.05 nats per character on held-out text, far below "
+        "all others. What do you check first?",
+        (
+            Option(
+                "whether the held-out text was in the training data",
+                "Worth a look, but even text known by heart does not come that cheap so early.",
+            ),
+            Option(
+                "whether an output moves when a later token changes",
+                "Yes: change one token and see which outputs move. Or feed every prefix by itself.",
+                right=True,
+            ),
+            Option("the learning rate", "No learning rate makes text that predictable."),
+        ),
+    ),
+]
