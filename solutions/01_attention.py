@@ -203,7 +203,7 @@ quiz("01-first-share")
 # %% tags=["nbval-check-output"]
 d = Q.shape[-1]
 scores = Q @ K.T  # (6, 8) @ (8, 6) -> (6, 6): every query with every key
-scores = scores / d**0.5  # why? we shall see
+scores = scores / d**0.5  # why? that comes below
 weights = torch.softmax(scores, dim=-1)  # each row sums to one
 output = weights @ V  # (6, 6) @ (6, 8) -> (6, 8): a mixture of values for each query
 print(f"sat attends {weights[sat, 1]:.0%} to cat. What it gets: {output[sat].round(decimals=2)}")
@@ -385,11 +385,11 @@ found = zip("ABCDEFGHIJKL", live["found"], strict=True)
 print("  ".join(f"{letter} {share:.2f}" for letter, share in found))
 
 # %% [markdown]
-# All or nothing: most letters are found with certainty, and some not at all. Those looked at a
-# wrong card with a weight of nearly 1 when the training began. Their weights do not move when the
-# query moves a little, so nothing tells the query where to go. That is the median of the figure
-# above, seen in a trained model. Yet most of the letters *are* learned: "no slope, so nothing can
-# be learned" is not true.
+# All or nothing: most letters are found with certainty, and some not at all. When the training
+# began, each of those looked at a wrong card with a weight of nearly 1. Such weights do not move
+# when the query moves a little, so nothing tells the query where to go. These are the queries
+# below the median of the figure above, in a model that is trained. And yet most of the letters
+# *are* learned: "no slope, so nothing can be learned" is not true.
 #
 # All runs together take minutes, so they are recorded. `RETRAIN = True` makes them again.
 
@@ -400,7 +400,8 @@ results = scaling.run(**record["settings"], say=print) if RETRAIN else record["r
 for arm, rate in results["chosen"].items():
     steps, works = scaling.losses(results, arm, key="steps"), scaling.rates_that_work(results, arm)
     print(f"{arm:>46}: at its best rate, {rate:.4f}, learned after {steps} steps")
-    print(f"{'':>48}{sum(works) / len(works):.1f} of {len(record['settings']['rates'])} rates work")
+    rates = len(record["settings"]["rates"])
+    print(f"{'':>48}on average, {sum(works) / len(works):.1f} of {rates} rates work")
 
 # %% [markdown]
 # One number for each seed; 200 means that 200 steps were not enough. "Learned" is a loss below 0.1
@@ -425,17 +426,21 @@ figures.lines(
 )
 
 # %% [markdown]
-# So what is the division for? Compare the three kinds.
+# Undivided, d_k = 256 costs many times the steps, and hardly any rate is safe. So what does the
+# division do? Compare the three kinds.
 #
 # - **It keeps the start in hand.** Undivided, the first scores are so far apart that the softmax
-#   has chosen before anything is learned. Smaller first weights avoid most of that, without any
-#   division.
-# - **It lets the rate be large.** A step of the optimizer changes q and k by some amount, and
-#   undivided that moves the scores √d_k times as far. So the same rate is in effect a larger one:
-#   the undivided head with smaller first weights works too, but at fewer rates.
+#   has chosen before anything is learned. With smaller first weights, and still no division, the
+#   two lowest rates work as well as they do with it.
+# - **It lets the rate be larger.** When a step of the optimizer moves q by some amount, the score
+#   moves by that amount times k, and the division makes it √d_k = 16 times less. The smaller first
+#   weights make k only 4 times smaller, so the same step moves the scores 4 times as far. At higher
+#   rates they fail more often. (How much slower that is at its best rate, six seeds cannot tell:
+#   see the table at the end.)
 #
-# The division does both at once, at every width, and costs nothing. (It cannot keep the scores
-# small for ever. A trained head can always ask for a sharper choice, and the one above did.)
+# The division does both at once, at every width, for one multiplication. It does not keep the
+# scores small for ever: a trained head can always ask for a sharper choice, and the first map of
+# this lesson did.
 #
 # ## Masks: who may look at whom
 #
@@ -743,7 +748,9 @@ figures.lines(
     y_label="MiB, beyond the inputs",
     log_x=True,
     log_y=True,
-    alt="The explicit form's memory grows fourfold when T doubles, that of the fused one twofold.",
+    alt=f"From {lengths[0]} to {lengths[-1]} tokens the memory grows "
+    + " and ".join(f"{m[-1] / m[0]:.0f} times ({name})" for name, m in memory.items())
+    + ".",
 )
 
 # %%
@@ -821,8 +828,10 @@ claims.add("learned-to-look", shares)
 claims.add("agrees-with-pytorch", agreement)
 claims.add("variance-of-a-score", widths, variances)
 claims.add("extremely-small-gradients", received)
-for claim in scaling.CLAIMS:
-    claims.add(claim.id, results)
+claims.add("undivided-learns-nothing", results)
+claims.add("undivided-learns-more-slowly", results)
+claims.add("smaller-first-weights-do-as-well", results)
+claims.add("undivided-fewer-rates", results)
 
 # %%
 claims.add("permutation-equivariant", shuffle_gap)

@@ -529,7 +529,9 @@ figures.lines(
     range(33),
     {
         "pre-norm stream": sizes,
-        "if each block added as much variance as the first": [(1 + n * added) ** 0.5 for n in range(33)],
+        "if each block added as much variance as the first": [
+            (1 + n * added) ** 0.5 for n in range(33)
+        ],
     },
     title="How large is what 32 blocks have added up?",
     x_label="blocks passed",

@@ -8,6 +8,33 @@ IN_FRONT = "The axes that are gone stand in front, where broadcasting puts them 
 ORDER = "A mean over two axes does not depend on their order."
 
 EQUAL: dict[str, dict[str, str]] = {
+    "mean_squared_error": {
+        "3:17 prediction.squeeze(-1) - target -> target - prediction.squeeze(-1)": SQUARED,
+        "3:36 -1 -> 1": "The last of two axes.",
+    },
+    "cosine_similarities": {
+        "3:37 -1 -> 1": "The last of two axes.",
+        "3:65 1e-12 -> 2e-12": "Only what is all zeros is shorter than either.",
+        "3:65 1e-12 -> 5e-13": "Only what is all zeros is shorter than either.",
+        "4:32 -1 -> 1": "The last of two axes.",
+        "4:60 1e-12 -> 2e-12": "Only what is all zeros is shorter than either.",
+        "4:60 1e-12 -> 5e-13": "Only what is all zeros is shorter than either.",
+        "5:39 (keys / key_lengths).T -> (keys / key_lengths).mT": "There are only two axes.",
+    },
+    "attention_scores": {
+        "3:13 q -> k": "Queries and keys are equally long: both have d_head.",
+    },
+    "causal_mask": {
+        "4:11 position[None, :] -> position": IN_FRONT,
+    },
+    "convert_mask": {
+        "14:27 may_attend -> mask": "Only its shape is read.",
+    },
+    "merge_attention": {
+        "3:10 torch.logaddexp(lse_a, lse_b) -> torch.logaddexp(lse_b, lse_a)": "It is symmetric.",
+        "5:48 0.0 -> 1.0": "In an empty row exp(-inf - 1) is 0 as well.",
+        "5:48 0.0 -> -1.0": "In an empty row exp(-inf + 1) is 0 as well.",
+    },
     "alibi_bias": {
         "4:16 where[:, None] - where -> where - where[:, None]": "A distance has no sign.",
     },

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tfcourse.models import POSITIONS, LanguageModel
+from tfcourse.positions import sinusoidal_encoding
 
 TOKENS = torch.tensor([[3, 1, 4, 1, 5], [2, 0, 2, 1, 6]])
 
@@ -48,6 +49,20 @@ def test_small_embeddings():
         assert weight.std().item() == pytest.approx(64**-0.5, rel=0.05)
 
 
+@pytest.mark.parametrize("kind", POSITIONS)
+def test_scale_multiplies_what_the_first_block_reads(kind):
+    small, large = (model_of(kind, scale=scale).embed(TOKENS) for scale in (1.0, 3.0))
+    assert torch.allclose(3 * small, large, atol=1e-6)
+    by_default = model_of(kind).embed(TOKENS)
+    assert torch.allclose(by_default, small * (12**0.5 if kind == "sinusoidal" else 1), atol=1e-6)
+
+
+def test_sinusoidal_positions_are_added_to_root_d_times_the_embedding():
+    model = model_of("sinusoidal")
+    expected = model.embedding(TOKENS) * 12**0.5 + sinusoidal_encoding(5, 12)
+    assert torch.allclose(model.embed(TOKENS), expected, atol=1e-6)
+
+
 def test_pre_norm_ends_with_a_norm_and_post_norm_does_not():
     assert isinstance(model_of("none").norm, torch.nn.Module)
     assert sum(p.numel() for p in model_of("none").norm.parameters()) == 24
@@ -61,6 +76,7 @@ def test_pre_norm_ends_with_a_norm_and_post_norm_does_not():
         (lambda: LanguageModel(7, 12, 3, 1, positions="rope"), ValueError, "Got 'rope'"),
         (lambda: LanguageModel(7, 15, 5, 1), ValueError, "d_head must be even"),
         (lambda: LanguageModel(7, 12, 3, 1, positions="learned"), TypeError, "max_tokens must be"),
+        (lambda: LanguageModel(7, 12, 3, 1, scale="big"), TypeError, "scale must be a number"),
         (lambda: LanguageModel(7, 12, 3, 1, norm="batch"), ValueError, "norm must be one of"),
         (lambda: LanguageModel(7, 12, 3, 1, activation="tanh"), ValueError, "activation must be"),
         (lambda: model_of("none")(torch.ones(2, 5)), TypeError, "tokens must hold whole numbers"),

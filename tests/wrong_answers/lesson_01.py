@@ -1070,7 +1070,7 @@ def pieces_side_by_side(out_a, lse_a, out_b, lse_b):
     return torch.cat([out_a, out_b], dim=2), torch.cat([lse_a, lse_b], dim=2)
 
 
-@wrong("merge_attention", "overflow")
+@wrong("merge_attention", "nan")
 def a_tiny_number_below(out_a, lse_a, out_b, lse_b):
     a, b = lse_a.exp(), lse_b.exp()
     total = a + b
@@ -1118,7 +1118,7 @@ def infinity_times_zero(out_a, lse_a, out_b, lse_b):
     return share * out_a + (1 - share) * out_b, lse
 
 
-@wrong("merge_attention", "nan")
+@wrong("merge_attention", "nan-empty-piece")
 def first_piece_is_never_empty(out_a, lse_a, out_b, lse_b):
     ratio = (lse_b - lse_a).exp()
     out = (out_a + ratio[..., None] * out_b) / (1 + ratio)[..., None]

@@ -867,9 +867,9 @@ PIECES = (
 MERGE_SCORES = (
     "ordinary scores",
     "one piece far above the other",
-    "scores of a thousand",
-    "scores of a thousand, below zero",
-    "scores of a thousand in every other row",
+    "scores in the hundreds",
+    "scores in the hundreds, below zero",
+    "scores in the hundreds in every other row",
     "all scores alike",
 )
 
@@ -909,13 +909,13 @@ def _make_merge(kind, seed) -> Case:
     if empty is not None:
         scores = scores.masked_fill(empty, -math.inf)
     # A number added to all of a piece's scores changes its lse alone. So lse can be made a number
-    # that float32 holds exactly, a thousand away too, and what is expected is exact.
-    far = {"scores of a thousand": (1024, 1024), "one piece far above the other": (1024, 0)}
-    far |= {"scores of a thousand, below zero": (-1024, -1024)}
+    # that float32 holds exactly, hundreds away too, and what is expected is exact.
+    far = {"scores in the hundreds": (256, 256), "one piece far above the other": (256, 0)}
+    far |= {"scores in the hundreds, below zero": (-256, -256)}
     if seed % 2:
-        far["one piece far above the other"] = (0, 1024)
-    every_other = 1024.0 * (torch.arange(queries) % 2)[:, None]
-    far |= {"scores of a thousand in every other row": (every_other, every_other)}
+        far["one piece far above the other"] = (0, 256)
+    every_other = 256.0 * (torch.arange(queries) % 2)[:, None]
+    far |= {"scores in the hundreds in every other row": (every_other, every_other)}
     pieces = []
     for part, add in zip((first, ~first), far.get(kind["scores"], (0, 0)), strict=True):
         own = scores[..., part]
@@ -959,10 +959,11 @@ def _spoilt_lse(make):
 
 
 def _bare_exponentials(case, right):
-    """exp of each lse, added up and divided: ∞/∞ and 0/0 where they are a thousand away."""
+    """exp of each lse, added up and divided: ∞/∞ and 0/0 where the exp leaves the type."""
     (out, lse), (_, lse_a, _, lse_b) = right, case.args
     greatest = torch.maximum(lse_a, lse_b)
-    lost = (greatest.abs() > 500) & (greatest > -math.inf)
+    limit = math.log(torch.finfo(lse.dtype).max)
+    lost = (greatest.abs() > limit) & (greatest > -math.inf)
     gone = torch.where(greatest > 0, math.inf, -math.inf)
     return out.masked_fill(lost[..., None], math.nan), torch.where(lost, gone.to(lse), lse)
 
@@ -992,10 +993,11 @@ MERGE = Exercise(
         make=_make_merge,
         edges=(
             *(p for p in PIECES if "nothing" in p),
-            *(s for s in MERGE_SCORES if "far" in s or "thousand" in s),
+            *(s for s in MERGE_SCORES if "far" in s or "hundreds" in s),
         ),
     ),
     witness=_witness_merge,
+    tolerance=1e-4,  # an lse of 256 is held to 1e-5 only
     axes=("batch", "heads", "queries", "d_value"),
     hints=(
         "Write the attention over all keys as a fraction: above, a sum over keys of exp(score)·v, "
@@ -1267,7 +1269,7 @@ QUESTIONS = [
                 right=True,
             ),
             Option(
-                "one sixth, like everybody",
+                "one sixth, like all the others",
                 "That is what equal scores give. The softmax works on exp of the scores: 8.34 "
                 "against 1.",
             ),
@@ -1298,7 +1300,7 @@ QUESTIONS = [
         "d_k = 1024?",
         (
             Option(
-                "nearly even: everybody gets about the same",
+                "nearly even: all keys get about the same",
                 "Yes. The scores' spread is 32 / 1024, next to nothing, and exp of next to nothing "
                 "is about 1 for all. It looks everywhere, and so nowhere.",
                 right=True,

@@ -1461,8 +1461,8 @@ QUESTIONS = [
     Item(
         "06-depth",
         LESSON,
-        "A stack without the plus, 16 blocks deep, each with its norms. What will it have learnt "
-        "after 120 steps?",
+        "A stack without the plus, 8 blocks deep, each with its norms. What will it have learnt "
+        "after 300 steps?",
         (
             Option(
                 "the same as with the plus, a little later",
@@ -1525,8 +1525,8 @@ QUESTIONS = [
             ),
             Option(
                 "attention made the tokens alike, and nothing reminded a token of what it was",
-                "Yes. The control shows that this is a large part of it: where a token must look "
-                "at itself, it learns something again, without any plus.",
+                "Yes. The control shows that this is one reason: where a token must look at "
+                "itself, the stack learns again, without any plus. It is not the only one.",
                 right=True,
             ),
             Option(

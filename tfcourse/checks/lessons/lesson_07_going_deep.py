@@ -940,9 +940,11 @@ QUESTIONS = [
         "A pre-norm stack of 160 untrained blocks, weights of 1/√inputs. By how much does the "
         "last block change the stream that it finds?",
         (
-            Option("by about 60%, like the first", "The stream it finds is not the first one's."),
             Option(
-                "by a few percent",
+                "by more than a half, like the first", "The stream it finds is not the first one's."
+            ),
+            Option(
+                "by a tenth or less",
                 "Yes. What it adds is as large as what the others add; what it adds to has grown.",
                 right=True,
             ),
