@@ -235,9 +235,10 @@ except ValueError as error:
 
 # %% [markdown]
 # The paper on the Transformer tried both: "We also experimented with using learned positional
-# embeddings instead, and found that the two versions produced nearly identical results." And why
-# waves, then? "We chose the sinusoidal version because it may allow the model to extrapolate to
-# sequence lengths longer than the ones encountered during training." *May*. Did anybody look?
+# embeddings [9] instead, and found that the two versions produced nearly identical results (see
+# Table 3 row (E))." And why waves, then? "We chose the sinusoidal version because it may allow the
+# model to extrapolate to sequence lengths longer than the ones encountered during training."
+# *May*. Did anybody look?
 #
 # Let us look. A small language model (two blocks, d_model = 64) reads Python's manual, 64
 # characters at a time, and learns to guess the next character. Then we measure it on windows of
@@ -690,8 +691,9 @@ print("five other seeds give the same verdicts:", other == claims.verdicts())
 claims
 
 # %% [markdown]
-# *Cannot tell* is a verdict too: learned positions are better here, but whether by more than the
-# 0.05 nats that would count as a loss of quality, ten seeds do not decide.
+# *Cannot tell* is a verdict too. Learned positions are better here. But whether by more than the
+# 0.05 nats that would count as a loss of quality, neither the five seeds decide nor the five
+# others.
 #
 # How far does this go? It holds for *this* small model, *this* text and *this* short training. The
 # differences between the four crossed arms are hundredths of a nat. Longer training, a larger

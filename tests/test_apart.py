@@ -82,6 +82,12 @@ def test_what_goes_wrong_there_costs_this_exercise_alone(source, diagnosis, said
         import os; os._exit(0)
         """,
         """
+        import sys, torch
+        count = len(torch.load(sys.argv[1], weights_only=True)["inputs"])
+        torch.save([{"value": None, "kind": "right"}] * count, sys.argv[2])
+        import os; os._exit(0)
+        """,
+        """
         import sys
         class Evil:
             def __reduce__(self):
@@ -103,9 +109,8 @@ def test_what_leaves_holds_nothing_expected():
             inputs = case.inputs()
             names = {"args", "kwargs", "build", "weights", "gradients", "seed", "watched"}
             assert set(inputs) == names
-            if case.expected is not None:
-                held = [t for t in inputs["args"] if isinstance(t, torch.Tensor)]
-                assert not any(
-                    t.shape == case.expected[0].shape and torch.equal(t, case.expected[0])
-                    for t in held
-                )
+        case = exercise.cases()[0]  # at the edge what is right may be one of the inputs
+        if isinstance(case.expected, tuple):
+            held = [t for t in case.inputs()["args"] if isinstance(t, torch.Tensor)]
+            for right in case.expected:
+                assert not any(t.shape == right.shape and torch.equal(t, right) for t in held)

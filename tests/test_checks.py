@@ -1,6 +1,7 @@
 """check, hint, reveal, progress: what a learner sees, and what the lesson goes on with."""
 
 import functools
+import re
 
 import pytest
 import torch
@@ -36,7 +37,8 @@ def upside_down(tokens):
 
 def test_right_returns_the_learners_own(capsys):
     assert check(causal_mask) is causal_mask
-    assert capsys.readouterr().out == "✓ causal_mask: Right, in all 4 cases.\n"
+    count = len(find_exercise("causal_mask").cases())
+    assert capsys.readouterr().out == f"✓ causal_mask: Right, in all {count} cases.\n"
     assert "right" in read()["exercises"]["causal_mask"]
 
 
@@ -74,7 +76,7 @@ def test_a_library_function_is_not_the_learners():
     assert verdict_of(given, exercise).diagnosis == "library"
     assert verdict_of(attention.scaled_dot_product_attention, exercise).diagnosis == "library"
     wrapped = lambda q, k, v, mask=None: given(q, k, v, mask)  # noqa: E731
-    assert verdict_of(wrapped, exercise).right
+    assert verdict_of(wrapped, exercise).diagnosis == "library-call"
 
 
 @pytest.mark.parametrize("variable", ["TFCOURSE_STRICT", "NBGRADER_EXECUTION"])
@@ -121,7 +123,8 @@ def test_the_learners_own_line_is_shown():
 
     said = verdict_of(broken, "attention_scores").message
     assert "`scores = q @ k  # no transpose`: RuntimeError" in said
-    assert "q (2, 3, 4, 7), k (2, 3, 5, 7)" in said
+    q, k = (tuple(part.shape) for part in find_exercise("attention_scores").cases()[0].args)
+    assert f"That was for q {q}, k {k}." in said
 
 
 def test_it_says_when_only_some_cases_raise():
@@ -152,7 +155,7 @@ def test_a_difference_is_drawn():
     message = verdict_message(verdict_of(scaled_wrongly, "attention_scores"))
     html = message._repr_mimebundle_()["text/html"]
     assert 'src="data:image/png' in html
-    assert "Three heatmaps, 4 by 5: yours, expected" in html
+    assert re.search(r"Three heatmaps, \d by \d: yours, expected", html)
     assert verdict_message(verdict_of(to_do, "causal_mask")).picture is None
 
 
@@ -209,12 +212,12 @@ def test_the_board(capsys):
     assert "✓ causal mask" in line
     assert "✗ padding mask" in line
     assert "○ scores" in line
-    assert line.endswith("questions 1/11")
+    assert re.search(r"questions 1/\d+$", line)
     assert show_board is progress
 
 
 def test_judge_wants_an_output_a_case():
-    with pytest.raises(ValueError, match="expected one for each of 4 cases, got 1"):
+    with pytest.raises(ValueError, match=r"expected one for each of \d+ cases, got 1"):
         judge(find_exercise("causal_mask"), [Output(value=3)])
 
 

@@ -153,6 +153,30 @@ def by_einsum(x, w1, b1, w2, b2):
     return torch.einsum("btf,fd->btd", torch.maximum(hidden, torch.zeros(())), w2) + b2
 
 
+@wrong("position_wise", "gradient-nan")
+def relu_by_a_root(x, w1, b1, w2, b2):
+    h = x @ w1 + b1
+    return (h + (h**2).sqrt()) / 2 @ w2 + b2
+
+
+@wrong("position_wise", "differs")
+def bias_along_the_tokens_where_it_fits(x, w1, b1, w2, b2):
+    out = torch.relu(x @ w1 + b1) @ w2
+    return out + (b2[:, None] if out.shape[1] == len(b2) else b2)
+
+
+@right("position_wise")
+def as_convolutions_of_width_one(x, w1, b1, w2, b2):
+    h = F.conv1d(x.transpose(1, 2), w1.T[..., None], b1).relu()
+    return F.conv1d(h, w2.T[..., None], b2).transpose(1, 2)
+
+
+@right("position_wise")
+def clamped_at_zero(x, w1, b1, w2, b2):
+    h = torch.einsum("btd,df->btf", x, w1) + b1
+    return torch.einsum("btf,fd->btd", h.clamp(min=0), w2) + b2
+
+
 # --- gelu -----------------------------------------------------------------------------------
 
 
@@ -277,6 +301,29 @@ def times_root_two(x):
 @wrong("gelu", "changes-input")
 def in_place_gelu(x):
     return x.mul_(0.5 * (1 + torch.erf(x / 2**0.5)))
+
+
+@wrong("gelu", "root-outside")
+def root_outside_of_erf(x):
+    return 0.5 * x * (1 + torch.erf(x) / 2**0.5)
+
+
+@wrong("gelu", "share-above")
+def complement_of_erf(x):
+    return 0.5 * x * torch.erfc(x / 2**0.5)
+
+
+@wrong("gelu", "gradient-nan")
+def size_by_a_root(x):
+    size = torch.sqrt(x**2)
+    return 0.5 * (x + size * torch.erf(size / 2**0.5))
+
+
+@right("gelu")
+def one_by_one_to_any_depth(x):
+    if x.dim() == 0:
+        return 0.5 * x * (1 + torch.erf(x / 2**0.5))
+    return torch.stack([one_by_one_to_any_depth(row) for row in x])
 
 
 # --- gated_feed_forward ---------------------------------------------------------------------
@@ -408,6 +455,30 @@ def shares_by_hand(x, w_gate, w_up, w_down, activation):
     return torch.einsum("btf,btf,btf,fd->btd", g, share, x @ w_up, w_down)
 
 
+@wrong("gated_feed_forward", "activation-last")
+def activation_after_down(x, w_gate, w_up, w_down, activation):
+    return chosen(activation)(((x @ w_gate) * (x @ w_up)) @ w_down)
+
+
+@wrong("gated_feed_forward", "activation-first")
+def activation_of_the_input(x, w_gate, w_up, w_down, activation):
+    act = chosen(activation)
+    return ((act(x) @ w_gate) * (x @ w_up)) @ w_down
+
+
+@wrong("gated_feed_forward", "differs")
+def one_gelu_for_both_names(x, w_gate, w_up, w_down, activation):
+    act = F.gelu if activation.startswith("gelu") else chosen(activation)
+    return (act(x @ w_gate) * (x @ w_up)) @ w_down
+
+
+@wrong("gated_feed_forward", "gradient-nan")
+def silu_that_overflows(x, w_gate, w_up, w_down, activation):
+    z = x @ w_gate
+    gate = z / (1 + torch.exp(-z)) if activation == "silu" else chosen(activation)(z)
+    return (gate * (x @ w_up)) @ w_down
+
+
 # --- edit_one_value -------------------------------------------------------------------------
 
 
@@ -512,7 +583,7 @@ def only_the_value(w_down, hidden, delta):
     return w_down[:, j] + delta / hidden[j]
 
 
-@wrong("edit_one_value", "effect")
+@wrong("edit_one_value", "all-the-strongest")
 def all_that_tie(w_down, hidden, delta):
     return w_down + delta[:, None] * (hidden == hidden.max()) / hidden.max()
 
@@ -564,6 +635,36 @@ def with_one_hot(w_down, hidden, delta):
 def with_where(w_down, hidden, delta):
     strongest = torch.arange(len(hidden)) == hidden.argmax()
     return torch.where(strongest, w_down + delta[:, None] / hidden.max(), w_down)
+
+
+@wrong("edit_one_value", "weak-unit")
+def against_division_by_zero(w_down, hidden, delta):
+    edited = w_down.clone()
+    edited[:, hidden.argmax()] += delta / (hidden.max() + 1e-8)
+    return edited
+
+
+@wrong("edit_one_value", "weak-unit")
+def never_divided_by_little(w_down, hidden, delta):
+    edited = w_down.clone()
+    edited[:, hidden.argmax()] += delta / hidden.max().clamp(min=1e-3)
+    return edited
+
+
+@wrong("edit_one_value", "other-unit")
+def first_that_is_close(w_down, hidden, delta):
+    unit = torch.isclose(hidden, hidden.max()).nonzero()[0, 0]
+    edited = w_down.clone()
+    edited[:, unit] += delta / hidden[unit]
+    return edited
+
+
+@right("edit_one_value")
+def scattered_under_no_grad(w_down, hidden, delta):
+    with torch.no_grad():
+        unit = hidden.argmax()
+        step = (delta / hidden[unit].item())[:, None]
+        return w_down.scatter_add(1, unit.expand(len(delta), 1), step)
 
 
 # --- gelu_tanh ------------------------------------------------------------------------------
@@ -684,6 +785,43 @@ def as_a_sigmoid(x):
     return x * torch.sigmoid(2 * ROOT * x * (1 + 0.044715 * x * x))
 
 
+@wrong("gelu_tanh", "root-of-two-only")
+def root_of_the_two(x):
+    return 0.5 * x * (1 + torch.tanh(2**0.5 / torch.pi * (x + 0.044715 * x**3)))
+
+
+@wrong("gelu_tanh", "root-of-pi-only")
+def root_binds_to_pi(x):
+    return 0.5 * x * (1 + torch.tanh(2 / torch.pi**0.5 * (x + 0.044715 * x**3)))
+
+
+@wrong("gelu_tanh", "no-one")
+def one_lost(x):
+    return 0.5 * x * torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3))
+
+
+@wrong("gelu_tanh", "one-outside")
+def bracket_around_the_one_lost(x):
+    return 0.5 * x * 1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3))
+
+
+@wrong("gelu_tanh", "sigmoid-for-tanh")
+def sigmoid_of_the_same(x):
+    return x * torch.sigmoid((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3))
+
+
+@wrong("gelu_tanh", "gradient-nan")
+def exponential_overflows(x):
+    z = (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)
+    return x * (1 - 1 / (torch.exp(2 * z) + 1))
+
+
+@right("gelu_tanh")
+def softmax_of_two(x):
+    z = 2 * (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)
+    return x * torch.softmax(torch.stack([z, torch.zeros_like(z)]), 0)[0]
+
+
 # --- without_unit ---------------------------------------------------------------------------
 
 
@@ -761,7 +899,7 @@ def a_row_of_the_matrix(logits, hidden, w_down, table, unit):
     return logits - hidden[:, unit, None] * (table @ w_down[unit])
 
 
-@wrong("without_unit", "differs")
+@wrong("without_unit", "negative-ignored")
 def positive_part_only(logits, hidden, w_down, table, unit):
     return logits - torch.outer(hidden[:, unit].relu(), spoken(w_down, table, unit))
 
@@ -792,3 +930,37 @@ def word_by_word(logits, hidden, w_down, table, unit):
         for i, word in enumerate(table)
     ]
     return torch.stack(columns, dim=1)
+
+
+@wrong("without_unit", "sign-ignored")
+def size_of_the_activation(logits, hidden, w_down, table, unit):
+    return logits - torch.outer(hidden[:, unit].abs(), table @ w_down[:, unit])
+
+
+@wrong("without_unit", "unit-before")
+def counted_from_one(logits, hidden, w_down, table, unit):
+    return logits - torch.outer(hidden[:, unit - 1], table @ w_down[:, unit - 1])
+
+
+@wrong("without_unit", "mlp-alone")
+def built_without_the_words(logits, hidden, w_down, table, unit):
+    kept = hidden.clone()
+    kept[:, unit] = 0
+    return kept @ w_down.T @ table.T
+
+
+@wrong("without_unit", "first-question")
+def same_for_all_questions(logits, hidden, w_down, table, unit):
+    return logits - hidden[0, unit] * (table @ w_down[:, unit])
+
+
+@wrong("without_unit", "differs")
+def nothing_to_do_if_never_positive(logits, hidden, w_down, table, unit):
+    if hidden[:, unit].max() <= 0:
+        return logits.clone()
+    return logits - torch.outer(hidden[:, unit], table @ w_down[:, unit])
+
+
+@right("without_unit")
+def added_with_minus_one(logits, hidden, w_down, table, unit):
+    return torch.addr(logits, hidden[:, unit], torch.mv(table, w_down[:, unit]), alpha=-1)

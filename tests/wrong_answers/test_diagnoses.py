@@ -37,8 +37,8 @@ def test_variants_differ_from_what_is_right_and_from_each_other(exercise):
     cases = exercise.cases()
     expected = [o.value for o in right_outputs(exercise, cases)]
     seen = {"right": expected}
-    for name, variant in exercise.variants.items():
-        values = variant_values(variant, cases, expected)
+    for name in exercise.variants:
+        values = variant_values(exercise, name, cases)
         for other, theirs in seen.items():
             alike = all(same(v, t, 1e-4) for v, t in zip(values, theirs, strict=True))
             assert not alike, f"{name} gives the same as {other} in every case"

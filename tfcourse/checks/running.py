@@ -204,7 +204,10 @@ def collect_apart(source: str, name: str, cases: list[Case], *, seconds: float =
             return _crashed(cases, f"did not end within {seconds:g} seconds")
         try:
             # weights_only: what comes from there is data, never code.
-            return [Output(**o) for o in torch.load(result, weights_only=True)]
+            outputs = [Output(**o) for o in torch.load(result, weights_only=True)]
+            if len(outputs) == len(cases):
+                return outputs
+            return _crashed(cases, f"gave back {len(outputs)} results for {len(cases)} cases")
         except Exception:
             last = done.stderr.strip().splitlines()[-1:] or ["no word of why"]
             return _crashed(cases, f"ended the process (exit {done.returncode}): {last[0]}")

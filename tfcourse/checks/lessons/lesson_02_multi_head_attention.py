@@ -1210,23 +1210,23 @@ QUESTIONS = [
     Item(
         "02-quiz-more-heads",
         LESSON,
-        "Why does nobody take 512 heads for d_model = 512? More than one answer is right.",
+        "Why does nobody take 512 heads for d_model = 512?",
         (
             Option(
-                "too many parameters",
+                "there would be 64 times as many parameters as with 8 heads",
                 "The number stays at 4d². The same matrices are cut finer.",
             ),
             Option(
-                "each head would compare tokens by a single number",
-                "Yes: d_head = 1. Its scores are products of two numbers, so it can hardly tell "
-                "one kind of token from another.",
-                right=True,
+                "q·k alone would take 64 times as many multiplications",
+                "It takes T²·d_head in each head, and h · d_head = d. So all heads together take "
+                "T²·d, however many they are.",
             ),
             Option(
-                "too slow, and too much memory",
-                "Yes. The multiplications are the same, cut into smaller ones. But each head has "
-                "T² weights of its own, and each of them goes through a softmax and through "
-                "memory.",
+                "each head compares tokens by a single number, and there are 64 times as many "
+                "weights to work out and to hold",
+                "Yes, both. With d_head = 1 a score is a product of two numbers, so it can hardly "
+                "tell one kind of token from another. And it is slow: each head has T² weights, "
+                "which go through a softmax and through memory.",
                 right=True,
             ),
         ),

@@ -60,11 +60,16 @@ def _tokens(kind: str, x: torch.Tensor) -> torch.Tensor:
     return x[:, :1].expand_as(x).clone() if kind == "all tokens alike" else x
 
 
+BARE = "a token of zeros and no biases"
+
+
 def _plain_case(kind, seed):
     batch, tokens, d, d_ff = _sizes(kind["sizes"], seed)
     x, w1, b1, w2, b2 = randn(seed, (batch, tokens, d), (d, d_ff), (d_ff,), (d_ff, d), (d,))
     if kind["numbers"] == "no unit fires":
         b1 = b1 - 1000
+    if kind["numbers"] == BARE:
+        x, b1, b2 = torch.cat([0 * x[:, :1], x[:, 1:]], 1), 0 * b1, 0 * b2
     return Case((_tokens(kind["numbers"], x), w1, b1, w2, b2))
 
 
@@ -93,7 +98,8 @@ def _company() -> list[Case]:
             "one gives something else.",
         ),
     )
-    return [Case((x, *weights)), token, sequence]
+    square = Case(tuple(randn(5, (4, 4, 4), (4, 4), (4,), (4, 4), (4,))), note="all sizes equal")
+    return [Case((x, *weights)), token, sequence, square]
 
 
 def _plain(first=lambda x, w, b: x @ w + b, between=torch.relu, last=lambda h, w, b: h @ w + b):
@@ -119,10 +125,11 @@ PLAIN = Exercise(
                 "a token of zeros",
                 "all tokens alike",
                 "no unit fires",
+                BARE,
             ),
         },
         make=_plain_case,
-        edges=("no unit fires",),
+        edges=(BARE, "no unit fires"),
     ),
     special=_company,
     witness=position_wise,
@@ -276,6 +283,14 @@ GELU = Exercise(
             "The argument of erf is x divided by √2; yours is x times √2.",
             lambda x: 0.5 * x * (1 + torch.erf(x * math.sqrt(2))),
         ),
+        "root-outside": Variant(
+            "You divide erf(x) by √2. In the formula it is x that is divided, before erf is taken.",
+            lambda x: 0.5 * x * (1 + torch.erf(x) / math.sqrt(2)),
+        ),
+        "share-above": Variant(
+            "You multiply x by the share that lies above x, 1 − Φ(x). Meant is the share below.",
+            lambda x: x * torch.special.ndtr(-x),
+        ),
         "bracket": Variant(
             "erf is added to x / 2 instead of to the 1: a bracket is missing. x multiplies all of "
             "(1 + erf).",
@@ -379,6 +394,18 @@ GATED = Exercise(
             "Your gate is a sigmoid, the GLU of 2016. Use the activation that is asked for.",
             _gated(lambda act, g, u: act(g) * u, torch.sigmoid),
         ),
+        "activation-last": Variant(
+            "The activation stands at the end, after `w_down`. It belongs to the gate.",
+            lambda x, w_gate, w_up, w_down, activation: ACTIVATIONS[activation](
+                ((x @ w_gate) * (x @ w_up)) @ w_down
+            ),
+        ),
+        "activation-first": Variant(
+            "You activate x itself, before `w_gate`. What goes through the activation is x w_gate.",
+            lambda x, w_gate, w_up, w_down, activation: (
+                ((ACTIVATIONS[activation](x) @ w_gate) * (x @ w_up)) @ w_down
+            ),
+        ),
         "added": Variant(
             "You add the two. A gate multiplies: where it is 0, nothing passes.",
             _gated(lambda act, g, u: act(g) + u),
@@ -427,10 +454,15 @@ def _edit_case(kind, seed):
         if d_ff == 1:
             return None
         hidden[(ranks == d_ff - 2)] = hidden[top]
+    elif firing == "two fire almost equally":
+        if d_ff == 1:
+            return None
+        hidden = hidden.roll(d_ff - 1 - top)  # the largest last, and before it nearly as large
+        hidden[0] = hidden[-1] * (1 - 4e-6)
     elif firing in ("the first fires most", "the last fires most"):
         hidden = hidden.roll(-top if firing.startswith("the first") else d_ff - 1 - top)
     elif firing == "all fire weakly":
-        hidden = 0.02 * hidden
+        hidden = 1e-5 * hidden
     elif firing == "all fire strongly":
         hidden = 100 * hidden
     change = {"delta is zero": 0.0, "a large delta": 1000.0}
@@ -457,12 +489,27 @@ def _effect(cases, values, expected):
             return Finding(
                 "other-unit",
                 f"You changed the value of unit {touched[0]}, which fires by "
-                f"{hidden[touched[0]]:.2f}; the unit to be edited is number {unit}, which fires "
-                f"by {hidden[unit]:.2f}. Where several fire equally strongly, the first is meant.",
+                f"{hidden[touched[0]]:.7g}; the unit to be edited is number {unit}, which fires "
+                f"by {hidden[unit]:.7g}. Where several fire equally strongly, the first is meant.",
+            )
+        if len(touched) > 1 and (hidden[touched] == hidden[unit]).all():
+            return Finding(
+                "all-the-strongest",
+                f"{len(touched)} units fire equally strongly here, and you changed the values of "
+                "all of them. Only the first of them is meant.",
             )
         moved = F.linear(hidden, new) - F.linear(hidden, w)
         size = max(1.0, delta.abs().max().item(), F.linear(hidden, w).abs().max().item())
-        if not torch.allclose(moved, delta, rtol=0, atol=1e-4 * size):
+        if not torch.allclose(moved, delta, rtol=0, atol=3e-5 * size):
+            along = moved @ delta / delta.square().sum() * delta
+            if hidden[unit] < 1e-3 and torch.allclose(moved, along, rtol=0, atol=1e-3 * size):
+                return Finding(
+                    "weak-unit",
+                    f"Here even the strongest unit fires by {hidden[unit]:.1e} only, and the "
+                    f"output moves by {moved.norm() / delta.norm():.2%} of delta, not by delta. "
+                    "Is something small added to what you divide by, or is it kept from being "
+                    f"small? That was for {EDIT.describe(case)}.",
+                )
             return Finding(
                 "effect",
                 f"With your matrix the output moves by {_list(moved)}; it should move by "
@@ -503,6 +550,7 @@ EDIT = Exercise(
                 "every unit fires",
                 "one unit fires",
                 "two fire equally strongly",
+                "two fire almost equally",
                 "the first fires most",
                 "the last fires most",
                 "all fire weakly",
@@ -616,6 +664,8 @@ def _without_case(kind, seed):
     hidden[0, unit] = 0.7  # else there would be nothing to take out
     if firing == "the unit never fires":
         hidden[:, unit] = 0.0
+    elif firing == "the unit is negative for every question (GELU)":
+        hidden[:, unit] = -0.17 * torch.sigmoid(hidden[:, unit])
     elif firing == "the unit fires strongly":
         hidden[:, unit] = 50 * hidden[:, unit]
     return Case((10 * logits, hidden, w, table, unit))
@@ -646,6 +696,7 @@ WITHOUT = Exercise(
             "hidden": (
                 "some units fire",
                 "some fire negatively (GELU)",
+                "the unit is negative for every question (GELU)",
                 "the unit never fires",
                 "the unit fires strongly",
             ),
@@ -694,6 +745,41 @@ WITHOUT = Exercise(
                     (hidden[:, unit, None] > 0).to(w) * _spoken(w, table, unit)
                 )
             ),
+        ),
+        "negative-ignored": Variant(
+            "You take out what the unit adds where it fires positively. After a GELU it can be "
+            "negative, and then it has added something too.",
+            _without(
+                lambda hidden, w, table, unit: (
+                    hidden[:, unit, None].clamp(min=0) * _spoken(w, table, unit)
+                )
+            ),
+        ),
+        "sign-ignored": Variant(
+            "You take out the unit's part as if it never fired negatively. After a GELU it can, "
+            "and then its part has the other sign.",
+            _without(
+                lambda hidden, w, table, unit: hidden[:, unit, None].abs() * _spoken(w, table, unit)
+            ),
+        ),
+        "unit-before": Variant(
+            "You remove the unit before the one that is asked for. The units are counted from 0.",
+            _without(
+                lambda hidden, w, table, unit: (
+                    hidden[:, unit - 1, None] * _spoken(w, table, unit - 1)
+                )
+            ),
+        ),
+        "mlp-alone": Variant(
+            "You build the logits from the other units alone. The words' own vectors speak in "
+            "`logits` too, and they are to stay.",
+            lambda logits, hidden, w, table, unit: (
+                hidden @ w.T @ table.T - hidden[:, unit, None] * _spoken(w, table, unit)
+            ),
+        ),
+        "first-question": Variant(
+            "You take out the same for every question: what the unit adds for the first one.",
+            _without(lambda hidden, w, table, unit: hidden[0, unit] * _spoken(w, table, unit)),
         ),
         "all-units": Variant(
             "That removes all the units at once: the whole MLP but its bias.",
@@ -777,6 +863,28 @@ BUG = Exercise(
         "no-root": Variant(
             "The bracket is right now, but 2/π has lost its root.",
             _tanh(lambda x: 2 / math.pi * (x + 0.044715 * x**3)),
+        ),
+        "root-of-two-only": Variant(
+            "The root is taken of the 2 alone: √2 / π. It belongs to all of 2 / π.",
+            _tanh(lambda x: math.sqrt(2) / math.pi * (x + 0.044715 * x**3)),
+        ),
+        "root-of-pi-only": Variant(
+            "The root is taken of π alone: 2 / √π. It belongs to all of 2 / π.",
+            _tanh(lambda x: 2 / math.sqrt(math.pi) * (x + 0.044715 * x**3)),
+        ),
+        "no-one": Variant(
+            "The bracket is right now, but the 1 in front of the tanh is gone.",
+            _tanh(lambda x: _ROOT * (x + 0.044715 * x**3), lambda x, t: 0.5 * x * t),
+        ),
+        "one-outside": Variant(
+            "The tanh is added to x / 2 instead of to the 1: a bracket is missing. x multiplies "
+            "all of (1 + tanh).",
+            _tanh(lambda x: _ROOT * (x + 0.044715 * x**3), lambda x, t: 0.5 * x + t),
+        ),
+        "sigmoid-for-tanh": Variant(
+            "There is a sigmoid where the tanh was. (1 + tanh z) / 2 is the sigmoid of 2 z, not "
+            "of z.",
+            lambda x: x * torch.sigmoid(_ROOT * (x + 0.044715 * x**3)),
         ),
         "minus": Variant(
             "The bracket is right now, but the cube is subtracted.",

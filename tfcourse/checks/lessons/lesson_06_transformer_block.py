@@ -1470,7 +1470,7 @@ QUESTIONS = [
                 "the tokens? Look at the figure above.",
             ),
             Option(
-                "how frequent each character is, and nothing else",
+                "how frequent each character is, and hardly anything else",
                 "Yes: for that the output need not know which token stands where.",
                 right=True,
             ),
@@ -1525,8 +1525,8 @@ QUESTIONS = [
             ),
             Option(
                 "attention made the tokens alike, and nothing reminded a token of what it was",
-                "Yes. The control shows that this is one reason: where a token must look at "
-                "itself, the stack learns again, without any plus. It is not the only one.",
+                "Yes. The control shows that this is a large part of it: where a token must look "
+                "at itself, the stack learns again, without any plus. It is not all of it.",
                 right=True,
             ),
             Option(
