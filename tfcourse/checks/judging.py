@@ -140,7 +140,7 @@ def _known(compared: Compared) -> tuple[str, Variant] | None:
     """
     exercise, cases = compared.exercise, compared.cases
     found: dict[str, int] = {}
-    for name, variant in exercise.variants.items():
+    for name in exercise.variants:
         given = variant_values(exercise, name, cases)
         triples = list(zip(cases, compared.values, given, compared.expected, strict=True))
 

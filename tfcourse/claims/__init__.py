@@ -1,7 +1,7 @@
 """The closing table of a lesson: what is said in print, what came out here, and the verdict.
 
 A claim stands with its rule in the experiment that decides it (`CLAIMS` in a module of
-`tfcourse.experiments`), or, where a lesson's own cells measure it, in `tfcourse.claims.lesson_NN_…`.
+`tfcourse.experiments`), or, where a lesson's cells measure it, in `tfcourse.claims.lesson_NN_…`.
 """
 
 from __future__ import annotations
