@@ -5,6 +5,8 @@ exercise -> change, as `python -m tests.mutants` names it -> reason.
 
 SQUARED = "The difference is squared: its sign does not matter."
 IN_FRONT = "The axes that are gone stand in front, where broadcasting puts them back."
+SAME_TWO = "The same two axes change places."
+EQUALLY_LONG = "Both are equally long."
 ORDER = "A mean over two axes does not depend on their order."
 
 EQUAL: dict[str, dict[str, str]] = {
@@ -35,6 +37,21 @@ EQUAL: dict[str, dict[str, str]] = {
         "5:48 0.0 -> 1.0": "In an empty row exp(-inf - 1) is 0 as well.",
         "5:48 0.0 -> -1.0": "In an empty row exp(-inf + 1) is 0 as well.",
     },
+    "split_heads": {
+        "4:8 x.view -> x.reshape": "One axis cut in two: a view is always possible.",
+        "5:11 x.transpose(1, 2) -> x.transpose(2, 1)": SAME_TWO,
+    },
+    "merge_heads": {
+        "4:11 x.transpose(1, 2) -> x.transpose(2, 1)": SAME_TWO,
+    },
+    "grouped_query_attention": {
+        "3:26 k -> v": "Keys and values have equally many heads.",
+    },
+    "masked_heads": {
+        "3:35 q -> k": "Queries and keys have the same sizes here.",
+        "3:35 q -> v": "Queries and values have the same sizes here.",
+        "7:11 out.transpose(1, 2) -> out.transpose(2, 1)": SAME_TWO,
+    },
     "alibi_bias": {
         "4:16 where[:, None] - where -> where - where[:, None]": "A distance has no sign.",
     },
@@ -60,6 +77,13 @@ EQUAL: dict[str, dict[str, str]] = {
         "4:16 x - mean -> mean - x": SQUARED,
         "4:44 (0, 1) -> (1, 0)": ORDER,
         "4:60 True -> False": IN_FRONT,
+    },
+    "by_path_length": {
+        "6:55 zip(rows[1:], longer, strict=True) -> zip(rows[1:], longer)": EQUALLY_LONG,
+        "6:55 zip(rows[1:], longer, strict=True) -> zip(longer, rows[1:], strict=True)": (
+            "A sum of two has no order."
+        ),
+        "6:84 True -> False": EQUALLY_LONG,
     },
     "how_it_ended": {
         "5:24 losses[-20:].mean() > level - 0.1 -> losses[-20:].mean() >= level - 0.1": (
