@@ -13,7 +13,7 @@ SIZES = [  # d_model, heads, batch, tokens
     (256, 4, 16, 64),
     (512, 8, 1, 1024),
 ]
-ROUNDS = 40
+ROUNDS = 30
 
 
 def compare(peers, *, rounds=ROUNDS):

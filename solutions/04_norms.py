@@ -482,7 +482,8 @@ for arm, rate in results["chosen"].items():
 # %% [markdown]
 # The last column is the mean of the paired differences with its 95% interval: minus is better
 # than LayerNorm. The two norms are comparable: the interval lies within a tenth of what halving
-# the steps costs. It may even be RMSNorm that is a little better.
+# the steps costs. (Is RMSNorm even a little better? These twelve seeds seem to say so. Twelve
+# others, which the record keeps under `again`, do not. A difference so small may be chance.)
 #
 # But look at the third line. *Without any norm* this model learns as well. With two blocks, a
 # warm-up, clipped gradients and a learning rate of its own, it does not need one. So the
@@ -567,7 +568,7 @@ blind = results["only the frequencies"]
 print(f"knowing nothing but how often each character occurs: {blind:.2f}")
 
 # %% [markdown]
-# Most of what the model has learned is gone, and for some seeds the result is worse than guessing
+# Most of what the model has learned is gone, and for most seeds the result is worse than guessing
 # by frequency. The head was trained for normalized numbers, and gets others. (What if a model is
 # *trained* without a last norm? That is another question: [lesson 07](07_going_deep.ipynb)
 # removes one component after the other and trains.)

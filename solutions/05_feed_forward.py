@@ -148,7 +148,7 @@ gelu = check(gelu)
 # ### Find the bug · a bracket
 #
 # Near zero this code agrees with the formula. Elsewhere it does not. (`x` again has any number
-# of axes.)
+# of axes, and torch's own `gelu` is again not allowed.)
 
 
 # %% exercise="gelu_tanh" difficulty=1 minutes=5

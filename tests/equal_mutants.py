@@ -85,11 +85,6 @@ EQUAL: dict[str, dict[str, str]] = {
         ),
         "6:84 True -> False": EQUALLY_LONG,
     },
-    "how_it_ended": {
-        "5:24 losses[-20:].mean() > level - 0.1 -> losses[-20:].mean() >= level - 0.1": (
-            "A mean that equals the limit to the last digit does not occur."
-        ),
-    },
     "norm_vjp": {
         "3:13 x - x.mean(dim=-1, keepdim=True) -> x.mean(dim=-1, keepdim=True) - x": (
             "y comes in twice: its sign does not matter."

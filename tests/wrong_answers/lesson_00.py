@@ -259,7 +259,7 @@ def rebuilt_from_numbers(queries, keys):
     return torch.tensor((q @ k.T).tolist(), dtype=queries.dtype)
 
 
-@wrong("cosine_similarities", "differs")
+@wrong("cosine_similarities", "never-negative")
 def opposite_ones_cut_off(queries, keys):
     return (F.normalize(queries, dim=1) @ F.normalize(keys, dim=1).T).clamp(min=0)
 
@@ -344,7 +344,7 @@ def a_python_number(prediction, target):
     return F.mse_loss(prediction.flatten(), target).item()
 
 
-@wrong("mean_squared_error", "differs")
+@wrong("mean_squared_error", "halved")
 def half_of_it(prediction, target):
     return 0.5 * F.mse_loss(prediction.flatten(), target)
 
@@ -365,7 +365,7 @@ def keeps_an_axis(prediction, target):
     return ((prediction.squeeze(-1) - target) ** 2).mean(dim=0, keepdim=True)
 
 
-@wrong("mean_squared_error", "differs")
+@wrong("mean_squared_error", "one-less")
 def divides_by_one_less(prediction, target):
     return ((prediction[:, 0] - target) ** 2).sum() / max(1, len(target) - 1)
 
@@ -397,3 +397,33 @@ def in_a_loop(prediction, target):
 def a_little_added_to_the_product(queries, keys):
     lengths = queries.norm(dim=1)[:, None] * keys.norm(dim=1)
     return queries @ keys.T / (lengths + 1e-8)
+
+
+@wrong("similarities", "scaled")
+def scaled_as_in_attention(q, keys):
+    return keys @ q / len(q) ** 0.5
+
+
+@wrong("mean_squared_error", "variance")
+def spread_of_the_differences(prediction, target):
+    return (prediction[:, 0] - target).var(unbiased=False)
+
+
+@right("mean_squared_error")
+def diagonal_of_all_pairs(prediction, target):
+    return (prediction - target).diagonal().square().mean()
+
+
+@wrong("cosine_similarities", "differs")
+def arc_cosines(queries, keys):
+    cosines = F.normalize(queries, dim=-1) @ F.normalize(keys, dim=-1).T
+    return torch.acos(cosines.clamp(-1, 1))
+
+
+@right("cosine_similarities")
+def largest_number_divided_out_first(queries, keys):
+    def unit(x):
+        x = x / x.abs().amax(1, keepdim=True).clamp(min=1e-20)
+        return x / x.norm(dim=1, keepdim=True).clamp(min=1e-12)
+
+    return unit(queries) @ unit(keys).mT

@@ -250,6 +250,12 @@ def from_lists(tokens):
     return torch.tensor([[j <= i for j in range(tokens)] for i in range(tokens)])
 
 
+@wrong("causal_mask", "differs")
+def positions_in_eight_bits(tokens):
+    position = torch.arange(tokens).to(torch.int8)
+    return position <= position[:, None]
+
+
 # --- padding_mask ---------------------------------------------------------------------------
 
 
@@ -335,6 +341,12 @@ def filled_row_by_row(lengths, tokens):
 @right("padding_mask")
 def not_beyond(lengths, tokens):
     return ~(torch.arange(tokens) >= lengths.view(-1, 1, 1, 1))
+
+
+@wrong("padding_mask", "differs")
+def lengths_in_eight_bits(lengths, tokens):
+    real = torch.arange(tokens).to(torch.int8) < lengths.to(torch.int8)[:, None]
+    return real[:, None, None]
 
 
 # --- attention_weights ----------------------------------------------------------------------
@@ -658,6 +670,24 @@ def softmax_then_shared_anew(q, k, mask=None):
     weights = weights * mask
     total = weights.sum(-1, keepdim=True)
     return torch.where(total > 0, weights / total, torch.zeros(()))
+
+
+@wrong("attention_weights", "masked-key-attended")
+def two_axes_taken_for_padding(q, k, mask=None):
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    if mask is None:
+        return scores.softmax(-1)
+    if mask.shape == (q.shape[0], k.shape[2]):
+        mask = mask[:, None, None]
+    return scores.masked_fill(~mask, -math.inf).softmax(-1).masked_fill(~mask, 0)
+
+
+@wrong("attention_weights", "masked-key-attended")
+def minus_ten_thousand(q, k, mask=None):
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    if mask is None:
+        return scores.softmax(-1)
+    return scores.masked_fill(~mask, -1e4).softmax(-1) * mask.any(-1, keepdim=True)
 
 
 # --- scaled_dot_product_attention -----------------------------------------------------------
@@ -984,6 +1014,11 @@ def through_the_additive_one(mask, source, target):
     }[target]
 
 
+@wrong("convert_mask", "zero-written-float")
+def zeros_and_ones_as_floats(mask, source, target):
+    return writes(reads(mask, source), target, zero_is_masked=lambda m: m.float())
+
+
 # --- merge_attention ------------------------------------------------------------------------
 
 
@@ -1278,3 +1313,25 @@ def one_sequence_at_a_time(q, k, v, is_padding):
         one = F.scaled_dot_product_attention(q[i], k[i][:, real], v[i][:, real])
         outs.append(one)
     return torch.stack(outs)
+
+
+@wrong("attend_to_real_tokens", "keys-and-values-zeroed")
+def padding_made_zero(q, k, v, is_padding):
+    real = ~is_padding[:, None, :, None]
+    return F.scaled_dot_product_attention(q, k * real, v * real)
+
+
+@wrong("attend_to_real_tokens", "differs")
+def padded_queries_silenced(q, k, v, is_padding):
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=~is_padding[:, None, None])
+    if q.shape[2] == k.shape[2]:
+        out = out.masked_fill(is_padding[:, None, :, None], 0)
+    return out
+
+
+@right("attend_to_real_tokens")
+def padding_out_of_keys_and_values(q, k, v, is_padding):
+    low = torch.zeros_like(is_padding, dtype=q.dtype)
+    low = low.masked_fill(is_padding, torch.finfo(q.dtype).min)[:, None, None]
+    values = v.masked_fill(is_padding[:, None, :, None], 0)
+    return F.scaled_dot_product_attention(q, k, values, attn_mask=low)

@@ -83,6 +83,14 @@ def cut_out_afterwards(q, k, v, mask=None):
     return weights @ v
 
 
+def one_empty_head_empties_all(q, k, v, mask=None):
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    if mask is not None:
+        empty = ~mask.expand(*q.shape[:3], k.shape[2]).any(-1)
+        out = out.masked_fill(empty.any(1)[:, None, :, None], 0.0)
+    return out
+
+
 def keys_as_values(q, k, v, mask=None):
     return F.scaled_dot_product_attention(query=q, key=v, value=k, attn_mask=mask)
 
@@ -105,6 +113,7 @@ MISTAKES = {
     "mask-added": mask_as_a_number,
     "masked-after-softmax": cut_out_afterwards,
     "nothing-averaged": lambda q, k, v, mask=None: by_hand(q, k, v, mask, blocked=-1e9),
+    "nothing-in-all-heads": one_empty_head_empties_all,
     "k-v-swapped": keys_as_values,
     # not known by name, but told as what they are
     "nothing-nan": by_hand,
@@ -112,12 +121,12 @@ MISTAKES = {
 }
 
 
-def in_every_form(exercise, form):
-    """Marks every mistake, made inside one form of attention."""
+def in_every_form(exercise, form, unnamed=()):
+    """Marks every mistake, made inside one form of attention, which may not name all of them."""
     for diagnosis, attend in MISTAKES.items():
         answer = form(attend)
         answer.__name__ = f"inside_{diagnosis.replace('-', '_')}"
-        wrong(exercise, diagnosis)(answer)
+        wrong(exercise, "differs" if diagnosis in unnamed else diagnosis)(answer)
 
 
 # --- split_heads ----------------------------------------------------------------------------
@@ -512,6 +521,23 @@ class WeightsToo(Skeleton):
         return super().forward(x, mask), None
 
 
+@wrong("MultiHeadAttention", "out-bias-lost")
+class WeightOfTheOutputAlone(Skeleton):
+    def forward(self, x, mask=None):
+        q, k, v = (self.heads(t) for t in self.qkv(x).chunk(3, -1))
+        return self.attend(q, k, v, mask).transpose(1, 2).flatten(2) @ self.out.weight.T
+
+
+@wrong("MultiHeadAttention", "nothing-after-projection")
+class ZerosBehindTheOutput(Skeleton):
+    def forward(self, x, mask=None):
+        out = super().forward(x, mask)
+        if mask is not None:
+            allowed = mask.expand(x.shape[0], self.n_heads, x.shape[1], x.shape[1])
+            out = out * allowed.any(-1).any(1)[..., None]
+        return out
+
+
 @wrong("MultiHeadAttention", "residual-added")
 class AddsTheInput(Skeleton):
     def forward(self, x, mask=None):
@@ -598,6 +624,7 @@ in_every_form(
             crossed(x, context, w_q, w_k, w_v, w_o, n_heads, mask, attend=attend) @ w_o
         )
     ),
+    unnamed=("nothing-in-all-heads",),
 )
 
 
@@ -668,6 +695,33 @@ def reshaped_heads(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
     return out.reshape(x.shape) @ w_o
 
 
+@wrong("cross_attention", "merged-interleaved")
+def heads_merged_behind_d_head(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    out = crossed(x, context, w_q, w_k, w_v, w_o, n_heads, mask, merge=False)
+    return out.permute(0, 2, 3, 1).reshape(x.shape) @ w_o
+
+
+@wrong("cross_attention", "differs")
+def keys_turned_where_they_fit(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    if w_k.shape[0] == w_k.shape[1]:
+        w_k = w_k.T
+    return crossed(x, context, w_q, w_k, w_v, w_o, n_heads, mask) @ w_o
+
+
+@wrong("cross_attention", "differs")
+def self_attention_where_it_fits(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    if x.shape == context.shape:
+        context = x
+    return crossed(x, context, w_q, w_k, w_v, w_o, n_heads, mask) @ w_o
+
+
+@wrong("cross_attention", "differs")
+def causal_where_it_is_square(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    if mask is None and x.shape[1] == context.shape[1]:
+        mask = torch.ones(x.shape[1], x.shape[1]).tril().bool()
+    return crossed(x, context, w_q, w_k, w_v, w_o, n_heads, mask) @ w_o
+
+
 @wrong("cross_attention", "values-from-keys")
 def w_v_unused(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
     return crossed(x, context, w_q, w_k, w_k, w_o, n_heads, mask) @ w_o
@@ -700,6 +754,21 @@ def spelt_out(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
         return torch.where(some, weights, 0.0) @ v
 
     return crossed(x, context, w_q, w_k, w_v, w_o, n_heads, mask, attend=attend) @ w_o
+
+
+@right("cross_attention")
+def products_of_the_weights_first(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    each = (n_heads, w_q.shape[1] // n_heads)
+    match = torch.einsum("ihd,jhd->hij", w_q.unflatten(1, each), w_k.unflatten(1, each))
+    moved = torch.einsum("jhd,hdo->hjo", w_v.unflatten(1, each), w_o.unflatten(0, each))
+    scores = torch.einsum("bqi,hij,bkj->bhqk", x, match, context) / each[1] ** 0.5
+    if mask is not None:
+        some = mask.any(-1, keepdim=True)
+        scores = scores.masked_fill(~mask & some, -math.inf)
+    weights = scores.softmax(-1)
+    if mask is not None:
+        weights = weights.masked_fill(~some, 0.0)
+    return torch.einsum("bhqk,bkj,hjo->bqo", weights, context, moved)
 
 
 @right("cross_attention")
@@ -861,6 +930,12 @@ def mean_not_sum(heads, w_o):
     return contributions(heads, pieces(w_o, heads)) / heads.shape[1]
 
 
+@wrong("head_contributions", "shared-equally")
+def the_same_for_every_head(heads, w_o):
+    out = F.linear(heads.transpose(1, 2).flatten(2), w_o) / heads.shape[1]
+    return out[:, None].repeat(1, heads.shape[1], 1, 1)
+
+
 @wrong("head_contributions", "same-piece")
 def first_columns_for_all(heads, w_o):
     return heads @ w_o[:, : heads.shape[-1]].T
@@ -942,6 +1017,14 @@ def without_the_graph(heads, w_o):
 @right("head_contributions")
 def loop_and_stack(heads, w_o):
     return contributions(heads, pieces(w_o, heads))
+
+
+@right("head_contributions")
+def growth_of_the_output(heads, w_o):
+    d, so_far = heads.shape[3], []
+    for n in range(1, heads.shape[1] + 1):
+        so_far.append(F.linear(heads[:, :n].transpose(1, 2).flatten(2), w_o[:, : n * d]))
+    return torch.stack([now - before for now, before in zip(so_far, [0, *so_far], strict=False)], 1)
 
 
 @right("head_contributions")

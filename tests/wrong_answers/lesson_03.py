@@ -125,7 +125,7 @@ def table_ends_at_1024(tokens, d_model, base=10000.0):
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
 
 
-@wrong("sinusoidal_encoding", "differs")
+@wrong("sinusoidal_encoding", "floored")
 def whole_division(tokens, d_model, base=10000.0):
     angles = torch.arange(tokens)[:, None] // base ** (torch.arange(0, d_model, 2) / d_model)
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
@@ -815,3 +815,113 @@ def rewritten(x, positions):
     a, b = x[..., ::2], x[..., 1::2]
     out = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
     return torch.stack(out, -1).flatten(-2)
+
+
+# --- more of what learners write, exercise by exercise ---------------------------------------
+
+
+@wrong("sinusoidal_encoding", "differs")
+def base_as_a_whole_number(tokens, d_model, base=10000.0):
+    angles = table(tokens, d_model, int(base))
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+
+
+@wrong("sinusoidal_encoding", "one-angle")
+def whole_division_in_the_exponent(tokens, d_model, base=10000.0):
+    i = torch.arange(d_model // 2)
+    angles = torch.arange(tokens)[:, None] / base ** (2 * i // d_model)
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+
+
+@right("sinusoidal_encoding")
+def cosine_as_a_shifted_sine(tokens, d_model, base=10000.0):
+    j = torch.arange(d_model, dtype=torch.float64)
+    rate = torch.tensor(base, dtype=torch.float64) ** (-(j - j % 2) / d_model)
+    return torch.sin(torch.arange(tokens)[:, None] * rate + j % 2 * math.pi / 2).float()
+
+
+@wrong("rotate_pairs", "to-the-base")
+def even_steps_with_both_ends(x, positions, base=10000.0):
+    angles = positions[:, None] * base ** -torch.linspace(0, 1, x.shape[-1] // 2)
+    a, b = x[..., ::2], x[..., 1::2]
+    turned = [
+        a * angles.cos() - b * angles.sin(),
+        a * angles.sin() + b * angles.cos(),
+    ]
+    return torch.stack(turned, -1).flatten(-2)
+
+
+@wrong("rotate_pairs", "from-the-first")
+def the_first_token_never_turns(x, positions, base=10000.0):
+    return even_and_odd(x, positions - positions[0], base)
+
+
+@wrong("rotate_pairs", "differs")
+def counted_from_the_smallest(x, positions, base=10000.0):
+    return even_and_odd(x, positions.min() + torch.arange(len(positions)), base)
+
+
+@wrong("alibi_bias", "starts-at-a-half")
+def between_a_half_and_the_last(n_heads, tokens):
+    slopes = torch.logspace(-1, -8, n_heads, base=2)
+    return -slopes.view(-1, 1, 1) * away(tokens)
+
+
+@wrong("alibi_bias", "even-steps")
+def slopes_on_a_line(n_heads, tokens):
+    return -torch.linspace(0.5, 2**-8, n_heads).view(-1, 1, 1) * away(tokens)
+
+
+@wrong("alibi_bias", "one-too-far")
+def the_own_place_counts(n_heads, tokens):
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    return -slopes.view(-1, 1, 1) * (away(tokens) + 1)
+
+
+@wrong("alibi_bias", "differs")
+def whole_steps_between_the_heads(n_heads, tokens):
+    slopes = torch.tensor([2.0 ** -(8 // n_heads * h) for h in range(1, n_heads + 1)])
+    return -slopes.view(-1, 1, 1) * away(tokens)
+
+
+@wrong("score_at_distances", "cosine")
+def divided_by_both_lengths(q, k, distances, base=10000.0):
+    return turned(q, distances, base) @ k / (q.norm() * k.norm()).clamp(min=1e-12)
+
+
+@wrong("score_at_distances", "no-cross")
+def each_product_times_its_cosine(q, k, distances, base=10000.0):
+    d = len(q)
+    angles = distances[:, None] * base ** (-2 * torch.arange(d // 2) / d)
+    return angles.cos().to(q) @ (q * k).view(-1, 2).sum(-1)
+
+
+@wrong("score_at_distances", "sorted")
+def sorted_first(q, k, distances, base=10000.0):
+    return turned(q, distances.sort().values, base) @ k
+
+
+@right("score_at_distances")
+def cosine_part_and_sine_part(q, k, distances, base=10000.0):
+    d = len(q)
+    angles = distances[:, None] * base ** (-2 * torch.arange(d // 2) / d)
+    dots = q[0::2] * k[0::2] + q[1::2] * k[1::2]
+    crosses = q[0::2] * k[1::2] - q[1::2] * k[0::2]
+    return angles.cos().to(q) @ dots + angles.sin().to(q) @ crosses
+
+
+@wrong("apply_rotary", "each-its-own")
+def an_angle_for_every_number(x, positions):
+    d = x.shape[-1]
+    angles = positions[:, None] * 10000.0 ** (-torch.arange(d) / d)
+    return x * angles.cos() + neighbour(x) * angles.sin()
+
+
+@wrong("apply_rotary", "not-put-back")
+def reordered_and_left_so(x, positions):
+    half = x.shape[-1] // 2
+    angles = positions[:, None] * 10000.0 ** (-torch.arange(half) / half)
+    a, b = x[..., 0::2], x[..., 1::2]
+    y = torch.cat([a, b], -1)
+    cos, sin = (torch.cat([t, t], -1) for t in (angles.cos(), angles.sin()))
+    return y * cos + torch.cat([-b, a], -1) * sin

@@ -723,6 +723,26 @@ class InALoop(Decoder):
         return x
 
 
+@right("DecoderBlock")
+class SequenceBySequence(Decoder):
+    def forward(self, x, context, mask=None, context_mask=None):
+        batch, tokens, _ = x.shape
+        shape = batch, self.attention.n_heads, tokens
+        if mask is not None:
+            mask = mask.expand(*shape, tokens)
+        if context_mask is not None:
+            context_mask = context_mask.expand(*shape, context.shape[1])
+        done = []
+        for i in range(batch):
+            one = slice(i, i + 1)
+            see, ask = (None if m is None else m[one] for m in (mask, context_mask))
+            y = x[one]
+            y = y + self.attention(self.attention_norm(y), mask=see)
+            y = y + self.cross_attention(self.cross_norm(y), context[one], mask=ask)
+            done.append(y + self.feed_forward(self.feed_forward_norm(y)))
+        return torch.cat(done)
+
+
 # --- block_parameters -----------------------------------------------------------------------
 
 

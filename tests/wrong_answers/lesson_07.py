@@ -121,6 +121,42 @@ def the_mean_tells(losses, level):
     return ("learns", "stalled")[bool(losses[-count:].sum() / count > level - 0.1)]
 
 
+@wrong("how_it_ended", "differs")
+def large_is_infinite(losses, level):
+    if not (losses.abs() < 1e4).all():
+        return "diverged"
+    return "stalled" if losses[-20:].mean() > level - 0.1 else "learns"
+
+
+@wrong("how_it_ended", "differs")
+def only_upward(losses, level):
+    if losses.isnan().any() or (losses == math.inf).any():
+        return "diverged"
+    return "stalled" if losses[-20:].mean() > level - 0.1 else "learns"
+
+
+@wrong("how_it_ended", "differs")
+def the_limit_itself(losses, level):
+    if not finite(losses):
+        return "diverged"
+    return "stalled" if losses[-20:].mean() >= level - 0.1 else "learns"
+
+
+@wrong("how_it_ended", "differs")
+def without_the_last(losses, level):
+    if not finite(losses):
+        return "diverged"
+    return "stalled" if losses[-20:-1].mean() > level - 0.1 else "learns"
+
+
+@right("how_it_ended")
+def what_is_left_of_nothing(losses, level):
+    if ((losses - losses) != 0).any():
+        return "diverged"
+    last = losses.tolist()[::-1][:20]
+    return "stalled" if math.fsum(last) / len(last) > level - 0.1 else "learns"
+
+
 # --- stream_growth --------------------------------------------------------------------------
 
 
@@ -281,6 +317,17 @@ def into_a_row(x, matrices, norm_first):
     return torch.cat([f.reshape(1) for f in found])
 
 
+@wrong("stream_growth", "differs")
+def never_quite_zero(x, matrices, norm_first):
+    sizes = [(x.square().mean() + 1e-6).sqrt()]
+    for matrix in matrices:
+        read = F.layer_norm(x, x.shape[-1:]) if norm_first else x
+        x = x + read @ matrix
+        x = x if norm_first else F.layer_norm(x, x.shape[-1:])
+        sizes.append((x.square().mean() + 1e-6).sqrt())
+    return torch.stack(sizes)
+
+
 # --- norm_vjp -------------------------------------------------------------------------------
 
 
@@ -348,7 +395,7 @@ def biased_forgotten(x, g, eps=1e-5):
     return (g - g.mean(-1, keepdim=True) - y * (g * y).mean(-1, keepdim=True)) / root
 
 
-@wrong("norm_vjp", "differs")
+@wrong("norm_vjp", "fixed-eps")
 def eps_left_out(x, g, eps=1e-5):
     y, root = parts(x, 1e-5)
     return (g - g.mean(-1, keepdim=True) - y * (g * y).mean(-1, keepdim=True)) / root
@@ -387,6 +434,22 @@ def with_the_matrix(x, g, eps=1e-5):
     outer = y[..., :, None] * y[..., None, :] / d
     jacobian = (center - outer) / variance.sqrt()[..., None]
     return torch.einsum("...i,...ij->...j", g, jacobian)
+
+
+@wrong("norm_vjp", "eps-outside")
+def eps_after_the_root(x, g, eps=1e-5):
+    offset = x - x.mean(-1, keepdim=True)
+    root = x.std(-1, correction=0, keepdim=True) + eps
+    y = offset / root
+    return (g - g.mean(-1, keepdim=True) - y * (g * y).mean(-1, keepdim=True)) / root
+
+
+@right("norm_vjp")
+def one_matrix_a_token(x, g, eps=1e-5):
+    y, root = parts(x, eps)
+    d = x.shape[-1]
+    kept = torch.eye(d, dtype=x.dtype) - 1 / d - y[..., :, None] * y[..., None, :] / d
+    return torch.einsum("...ij,...j->...i", kept, g) / root
 
 
 # --- rate_at --------------------------------------------------------------------------------
@@ -490,6 +553,30 @@ def as_a_table(step, steps, peak, warm_up):
     left = steps - warm_up
     falling = [0.5 + 0.5 * math.cos(i * math.pi / left) for i in range(left)]
     return [share * peak for share in rising + falling][step]
+
+
+@wrong("rate_at", "raised")
+def nothing_left_to_fall(step, steps, peak, warm_up):
+    share = (step - warm_up) / (steps - warm_up)
+    if step < warm_up:
+        return peak * (step + 1) / warm_up
+    return peak * 0.5 * (1 + math.cos(math.pi * share))
+
+
+@wrong("rate_at", "differs")
+def six_digits(step, steps, peak, warm_up):
+    if step < warm_up:
+        return round(peak * (step + 1) / warm_up, 6)
+    share = (step - warm_up) / (steps - warm_up)
+    return round(peak * 0.5 * (1 + math.cos(math.pi * share)), 6)
+
+
+@wrong("rate_at", "differs")
+def a_step_too_long(step, steps, peak, warm_up):
+    if step < warm_up or warm_up >= steps - 1:
+        return peak * (step + 1) / max(warm_up, 1)
+    share = (step - warm_up) / (steps - warm_up)
+    return peak * 0.5 * (1 + math.cos(math.pi * share))
 
 
 # --- first_std ------------------------------------------------------------------------------
@@ -605,6 +692,37 @@ def by_a_table(name, shape, layers):
     return matrix / math.sqrt(2 * layers) if ".".join(name.split(".")[-3:]) in smaller else matrix
 
 
+@wrong("first_std", "differs")
+def told_by_the_shape(name, shape, layers):
+    if len(shape) < 2:
+        return 0.0
+    return 0.02 / math.sqrt(2 * layers) if shape[0] <= shape[1] else 0.02
+
+
+@wrong("first_std", "differs")
+def told_by_a_block_s_shape(name, shape, layers):
+    if len(shape) < 2:
+        return 0.0
+    writes = name.startswith("blocks") and shape[0] <= shape[1]
+    return 0.02 / math.sqrt(2 * layers) if writes else 0.02
+
+
+@wrong("first_std", "differs")
+def ten_blocks_at_most(name, shape, layers):
+    if len(shape) < 2:
+        return 0.0
+    writes = name[8:9] == "." and name.endswith(("out.weight", "down.weight"))
+    return 0.02 / math.sqrt(2 * layers) if writes else 0.02
+
+
+@wrong("first_std", "differs")
+def the_head_too(name, shape, layers):
+    if len(shape) < 2:
+        return 0.0
+    writes = name.endswith(("out.weight", "down.weight", "head.weight"))
+    return 0.02 / math.sqrt(2 * layers) if writes else 0.02
+
+
 # --- clip_by_norm ---------------------------------------------------------------------------
 
 
@@ -690,3 +808,17 @@ def torchs_own(first, second, most):
         parameter.grad = parameter.detach().clone()
     nn.utils.clip_grad_norm_(held, most)
     return held[0].grad, held[1].grad
+
+
+@wrong("clip_by_norm", "differs")
+def longer_than_one(first, second, most):
+    length = length_of(first, second)
+    factor = most / length if length > max(most, 1) else 1.0
+    return first * factor, second * factor
+
+
+@wrong("clip_by_norm", "square-compared")
+def root_too_late(first, second, most):
+    squares = (first.square().sum() + second.square().sum()).item()
+    factor = most / math.sqrt(squares) if squares > most else 1.0
+    return first * factor, second * factor

@@ -157,5 +157,6 @@ def _transposed(tensor: torch.Tensor) -> torch.Tensor:
 
 _RANDOM = (
     "Your code gives something else each time it is called with the same inputs. Is there a "
-    "dropout in it that is never switched off, or a random number?"
+    "dropout in it that is never switched off, or a random number? Or does it keep something from "
+    "an earlier call?"
 )

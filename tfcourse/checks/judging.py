@@ -390,7 +390,8 @@ def _shape_finding(exercise, value, right) -> Finding | None:
         mine, want = tuple(yours.shape), tuple(expected.shape)
         said = f"The shape of {what} is {mine}; {want} is expected."
         if len(mine) != len(want):
-            said += f" It has {len(mine)} axes instead of {len(want)}."
+            axes = "1 axis" if len(mine) == 1 else f"{len(mine)} axes"
+            said += f" It has {axes} instead of {len(want)}."
         elif sorted(mine) == sorted(want):
             said += " The sizes are there, in another order: which axis stands where?"
         else:

@@ -142,6 +142,7 @@ CLAIMS = (
         "lies within × 3.5 to × 4.5. Above that, it holds only without the trips to memory if the "
         "fused kernel, which saves them, lies within. Below, it does not; else nobody can tell.",
         judge=_time,
+        timed=True,
         source="Dao et al., FlashAttention, 2022, abstract",
         link="https://arxiv.org/abs/2205.14135",
     ),

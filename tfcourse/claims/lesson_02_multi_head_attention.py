@@ -84,6 +84,7 @@ CLAIMS = (
         "between the two a busy machine could be the reason. Holds if 8 and 512 heads are similar, "
         "holds only for few heads if 8 are and 512 are not.",
         _similar_cost,
+        timed=True,
         source="Vaswani et al., 2017, section 3.2.2",
         link=VASWANI,
     ),

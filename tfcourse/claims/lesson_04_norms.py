@@ -140,9 +140,22 @@ CLAIMS = (
         "memory, 5 times. Holds: the 95% interval of the median ratio lies above 3, half way. Does "
         "not hold: below. Cannot tell: 3 is inside.",
         judge=_memory,
+        timed=True,
     ),
-    Claim(id="rms-norm-time-formula", **PRINT, rule=f"By formula. {IN_A_MODEL}", judge=_saves),
-    Claim(id="rms-norm-time-kernel", **PRINT, rule=f"Built in. {IN_A_MODEL}", judge=_saves),
+    Claim(
+        id="rms-norm-time-formula",
+        **PRINT,
+        rule=f"By formula. {IN_A_MODEL}",
+        judge=_saves,
+        timed=True,
+    ),
+    Claim(
+        id="rms-norm-time-kernel",
+        **PRINT,
+        rule=f"Built in. {IN_A_MODEL}",
+        judge=_saves,
+        timed=True,
+    ),
     Claim(
         id="rms-norm-ten-percent",
         quote="RMSNorm is 10 to 15 percent faster than LayerNorm (you will often read this).",
@@ -150,6 +163,7 @@ CLAIMS = (
         "within 0.85 and 0.90, for the formulas and for the built-in kernels. Does not hold: both "
         "lie outside. Else cannot tell.",
         judge=_ten_percent,
+        timed=True,
     ),
     Claim(
         id="stream-grows-like-a-root",

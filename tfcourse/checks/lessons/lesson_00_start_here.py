@@ -97,6 +97,11 @@ SIMILARITIES = Exercise(
             "does not; a longer key counts for more.",
             lambda q, keys: F.cosine_similarity(q[None], keys, dim=-1),
         ),
+        "scaled": Variant(
+            "You divide by √d. Attention will do so in lesson 01; here the plain dot product is "
+            "asked for.",
+            lambda q, keys: keys @ q / len(q) ** 0.5,
+        ),
         "distance": Variant(
             "This is a distance: small where the vectors are alike. A dot product is large there.",
             lambda q, keys: (q - keys).norm(dim=-1),
@@ -247,6 +252,11 @@ COSINES = Exercise(
             "one vector.",
             lambda q, k: (q / q.norm(dim=0)) @ (k / k.norm(dim=0)).T,
         ),
+        "never-negative": Variant(
+            "You have no cosine below 0. Two vectors that point in opposite ways have a cosine of "
+            "−1.",
+            spoil=lambda case, right: right.clamp(min=0),
+        ),
         "squared-lengths": Variant(
             "You divide by the squared lengths: the root is missing.",
             spoil=_times_lengths(-1, -1),
@@ -337,6 +347,20 @@ BUG = Exercise(
         "root": Variant(
             "You take the root at the end: that is the root-mean-square error.",
             lambda p, t: ((p.squeeze(-1) - t) ** 2).mean().sqrt(),
+        ),
+        "halved": Variant(
+            "Yours is half of the mean: some books put a 1/2 before it. Here the mean alone is "
+            "asked for.",
+            lambda p, t: ((p.squeeze(-1) - t) ** 2).mean() / 2,
+        ),
+        "one-less": Variant(
+            "You divide by n − 1. A mean of n squares divides by n.",
+            lambda p, t: ((p.squeeze(-1) - t) ** 2).sum() / max(len(t) - 1, 1),
+        ),
+        "variance": Variant(
+            "This is the variance of the differences: it takes their mean away first. A model that "
+            "is always wrong by the same amount would have a loss of 0.",
+            lambda p, t: (p.squeeze(-1) - t).var(correction=0),
         ),
         "not-averaged": Variant(
             "The squares are right, but there is still one for each example: take their mean.",

@@ -31,6 +31,7 @@ SIZES = (
     "one key",
     "d_head 1",
     "more than eight tokens",
+    "as many queries as keys and as sequences",
 )
 
 
@@ -39,6 +40,8 @@ def _sizes(kind: str, seed: int) -> list[int]:
     sizes = unequal(seed, 5, high=6)
     if kind == "more than eight tokens":
         return [2, 1, 9 + seed % 2, 11 + seed % 2, 3]
+    if kind == "as many queries as keys and as sequences":
+        sizes[2] = sizes[3] = sizes[0]
     ones = {"a batch of one": 0, "one head": 1, "one query": 2, "one key": 3, "d_head 1": 4}
     if kind in ones:
         sizes[ones[kind]] = 1
@@ -155,7 +158,7 @@ def _make_causal(kind, seed) -> Case:
         "one token": 1,
         "two tokens": 2,
         "more than eight tokens": 9 + seed % 8,
-        "more than a hundred tokens": 101 + seed % 30,
+        "more than 256 tokens": 259 + seed % 5,
     }[kind["sizes"]]
     return Case((tokens,))
 
@@ -175,7 +178,7 @@ CAUSAL = Exercise(
                 "one token",
                 "two tokens",
                 "more than eight tokens",
-                "more than a hundred tokens",
+                "more than 256 tokens",
             ),
         },
         make=_make_causal,
@@ -246,6 +249,8 @@ def _make_padding(kind, seed) -> Case:
         tokens = batch
     elif kind["sizes"] == "more than eight tokens":
         batch, tokens = 3, 9 + seed % 9
+    elif kind["sizes"] == "more than 256 tokens":
+        batch, tokens = 2, 259 + seed % 9
     chosen = torch.Generator().manual_seed(seed)
     lengths = torch.randint(1, tokens + 1, (batch,), generator=chosen)
     if kind["lengths"] == "a full sequence":
@@ -277,6 +282,7 @@ PADDING = Exercise(
                 "one token wide",
                 "as many sequences as tokens",
                 "more than eight tokens",
+                "more than 256 tokens",
             ),
             "lengths": (
                 "mixed lengths",
@@ -362,7 +368,7 @@ MASKS = (
 NUMBERS = (
     "ordinary numbers",
     "scores in the thousands",
-    "scores in the thousands, below zero",
+    "scores in the tens of thousands, below zero",
     "scores in the thousands, of either sign from row to row",
     "tiny numbers",
     "all scores alike",
@@ -406,7 +412,7 @@ def _make_weights(kind, seed) -> Case:
     batch, heads, queries, keys, d_head = _sizes(kind["sizes"], seed)
     q, k = randn(seed, (batch, heads, queries, d_head), (batch, heads, keys, d_head))
     if kind["numbers"] in LARGE:
-        size = -800.0 if kind["numbers"] == LARGE[1] else 800.0
+        size = -12000.0 if kind["numbers"] == LARGE[1] else 800.0
         large_q, large_k = _graded(queries, keys, d_head, size)
         if kind["numbers"] == LARGE[2]:
             large_q[1::2] *= -1
@@ -754,6 +760,23 @@ def _converter(read=None, write=None):
     return lambda mask, source, target: writes[target](reads[source](mask))
 
 
+def _ones_and_zeros_are_integers(cases, values, expected):
+    for case, value, right in zip(cases, values, expected, strict=True):
+        floats = case.args[2] == "zero_is_masked" and value.is_floating_point()
+        if floats and torch.equal(value, right.to(value.dtype)):
+            return Finding(
+                "zero-written-float",
+                "Your zero_is_masked holds the right numbers as floats, 1.0 and 0.0. This "
+                "convention holds the integers 1 and 0.",
+            )
+    return None
+
+
+def _judged_by_the_property() -> list[Case]:
+    """1.0 equals 1, so only the property tells them apart; a random case makes it be asked."""
+    return [Case((attention.causal_mask(3), "may_attend", "zero_is_masked"), random=True)]
+
+
 CONVERT = Exercise(
     name="convert_mask",
     lesson=LESSON,
@@ -777,6 +800,8 @@ CONVERT = Exercise(
     witness=attention.convert_mask,
     reference=attention.convert_mask,
     axes=("queries", "keys"),
+    properties=(_ones_and_zeros_are_integers,),
+    special=_judged_by_the_property,
     hints=(
         "Four conventions make sixteen translations, but you need not write sixteen: which one "
         "convention could every mask pass through?",
@@ -1186,6 +1211,13 @@ BUG = Exercise(
             "share.",
             lambda q, k, v, p: F.scaled_dot_product_attention(
                 q, k.masked_fill(p[:, None, :, None], 0), v
+            ),
+        ),
+        "keys-and-values-zeroed": Variant(
+            "You set the padding's keys and values to zero. Its score is 0 then, exp(0) = 1 is "
+            "still a share, and the real tokens' shares sum to less than one.",
+            lambda q, k, v, p: F.scaled_dot_product_attention(
+                q, *(x.masked_fill(p[:, None, :, None], 0) for x in (k, v))
             ),
         ),
         "scaled-twice": Variant(

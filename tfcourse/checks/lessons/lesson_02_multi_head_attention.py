@@ -163,7 +163,11 @@ MERGE = Exercise(
 
 # --- masks, and what goes wrong inside attention ---------------------------------------------
 
-NOTHING = ("a query with nothing to attend", "a sequence with nothing to attend")
+NOTHING = (
+    "a query with nothing to attend",
+    "a sequence with nothing to attend",
+    "a query with nothing to attend in one head",
+)
 MASKS = (
     "no mask",
     "a causal mask",
@@ -198,6 +202,9 @@ def _mask(kind: str, seed: int, batch: int, heads: int, queries: int, keys: int)
         return holes[:, :1].index_fill(2, torch.tensor([seed % queries]), False)
     if kind == NOTHING[1]:
         return padding.index_fill(0, torch.tensor([seed % batch]), False)
+    if kind == NOTHING[2]:
+        holes[:, seed % heads, seed % queries] = False
+        return holes
     return None
 
 
@@ -249,6 +256,13 @@ def _added(q, k, v, mask=None):
 def _spoilt_after(q, k, v, mask=None):
     weights = torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1)
     return (weights if mask is None else weights * mask) @ v
+
+
+def _all_heads_or_none(weights, mask):
+    if mask is None:
+        return weights
+    some = mask.any(-1, keepdim=True).expand(*weights.shape[:-1], 1)
+    return weights * some.all(1, keepdim=True)
 
 
 # Mistakes that every form of attention shares: what is said, and the attention that makes it.
@@ -327,6 +341,11 @@ MISTAKES = {
         "All is right except for a query that may attend to nothing: its weights come out evenly "
         "spread over all keys, the forbidden ones too. It should give zeros.",
         _attend(fill=-1e9),
+    ),
+    "nothing-in-all-heads": (
+        "Where a query may attend to nothing in one head, all of its heads give zeros in your "
+        "code. The mask may be another one for each head: the other heads still attend.",
+        _attend(after=_all_heads_or_none),
     ),
     "k-v-swapped": (
         "Keys and values are swapped: the scores come from the keys, the output from the values.",
@@ -459,6 +478,16 @@ def _own_strips(self, x):
     return torch.einsum("bhtd,cedh->cbhte", strips, own) + bias
 
 
+def _nothing_after_projection(self, x, mask=None):
+    """Puts the output to zero where no head of a query has anything to attend."""
+    out = _Parts.forward(self, x, mask)
+    if mask is None:
+        return out
+    batch, tokens, _ = x.shape
+    some = mask.any(-1).expand(batch, self.n_heads, tokens).any(1)
+    return torch.where(some[..., None], out, 0.0)
+
+
 _ORDER = "The thirds of qkv are taken in the wrong order: the first is q, the second k, the last v."
 
 MODULE = Exercise(
@@ -532,6 +561,16 @@ MODULE = Exercise(
             "transposes it itself.",
             _with(project=lambda self, x: x @ self.out.weight + self.out.bias),
         ),
+        "out-bias-lost": Variant(
+            "The bias of the output projection is missing. nn.Linear adds it when the layer is "
+            "called.",
+            _with(project=lambda self, x: x @ self.out.weight.T),
+        ),
+        "nothing-after-projection": Variant(
+            "Where a query may attend to nothing, you put the output to zero. It is the heads that "
+            "give zeros; what comes out of the output projection is then its bias.",
+            _with(forward=_nothing_after_projection),
+        ),
         "residual-added": Variant(
             "You add x to the output. That plus belongs to the block around attention (lesson "
             "06), not to attention itself.",
@@ -588,8 +627,14 @@ def _cross_case(kind, seed):
     keys = 1 if kind["sizes"] == "one key" else keys
     heads = 1 if kind["sizes"] == "one head" else heads
     d_head = 1 if kind["sizes"] == "d_head 1" else d_head
+    if kind["context"] in ("a context as long as x", "a context shaped like x"):
+        if kind["sizes"] == "one key":
+            return None
+        keys = queries
     d = heads * d_head
-    d_context = d + 3
+    d_context = (
+        d if kind["context"] in ("a context as wide as x", "a context shaped like x") else d + 3
+    )
     x, context, w_q, w_k, w_v, w_o = randn(
         seed,
         (batch, queries, d),
@@ -663,6 +708,12 @@ CROSS = Exercise(
                 "all tokens of the context alike",
                 "a query of zeros",
             ),
+            "context": (
+                "a context of other length and width",
+                "a context as wide as x",
+                "a context as long as x",
+                "a context shaped like x",
+            ),
         },
         make=_cross_case,
         edges=(
@@ -719,11 +770,20 @@ CROSS = Exercise(
             "Your heads are merged without putting the tokens back in front.",
             _cross(merge=lambda x: x.reshape(x.shape[0], x.shape[2], -1)),
         ),
+        "merged-interleaved": Variant(
+            "The merged rows alternate between the heads: the axes became (tokens, d_head, heads). "
+            "The numbers of a head stay together.",
+            _cross(merge=lambda x: x.permute(0, 2, 3, 1).flatten(-2)),
+        ),
         "values-from-keys": Variant(
             "Your values are the keys: w_v is not used.",
             _cross(lambda q, k, v, mask=None: _PLAIN(q, k, k, mask)),
         ),
-        **{name: Variant(says, _cross(attend)) for name, (says, attend) in MISTAKES.items()},
+        **{
+            name: Variant(says, _cross(attend))
+            for name, (says, attend) in MISTAKES.items()
+            if name != "nothing-in-all-heads"  # without a bias, NaN in one head looks the same
+        },
         "always-causal": Variant(
             "Your cross-attention is causal even without a mask. Position 2 of x and position 2 "
             "of the context have nothing to do with each other: all of the context is there from "
@@ -955,6 +1015,11 @@ CONTRIBUTIONS = Exercise(
             "You divide by the number of heads. The output is the sum of what the heads add, not "
             "their mean.",
             spoil=lambda case, right: right / right.shape[1],
+        ),
+        "shared-equally": Variant(
+            "You share the output out equally: every head gets the same part. Each head adds what "
+            "its own numbers make of its own piece of the weight.",
+            spoil=lambda case, right: right.mean(1, keepdim=True).expand_as(right),
         ),
         "running-sum": Variant(
             "Each of your parts holds those of the heads before it too. Give each head's own part.",

@@ -26,7 +26,7 @@ LESSON = "03_positions"
 
 BASES = {
     "base left out": {},
-    "base 100": {"base": 100.0},
+    "base 99.5": {"base": 99.5},
     "base 50, a whole number": {"base": 50},
     "base 500000": {"base": 500000.0},
 }
@@ -150,6 +150,16 @@ SINUSOIDAL = Exercise(
         "base-fixed": Variant(
             "Right for base 10000 only: the argument `base` is not used.",
             _encoding(lambda pos, i, d, base: pos / 10000 ** (2 * i / d)),
+        ),
+        "one-angle": Variant(
+            "All your pairs turn equally fast. Pair i is slowed down by base^(2i / d_model). (With "
+            "`//` in the exponent every fraction becomes 0.)",
+            _encoding(lambda pos, i, d, base: pos + 0 * i),
+        ),
+        "floored": Variant(
+            "Your angles are rounded down to whole numbers (`//`): the waves become stairs, and "
+            "many positions share a name in the slow pairs. Keep the fraction.",
+            _encoding(lambda pos, i, d, base: pos // base ** (2 * i / d)),
         ),
         "to-the-base": Variant(
             "Your slowest pair is slowed down by base itself: its exponent is i / (d_model / 2 − "
@@ -359,6 +369,16 @@ ROTATE = Exercise(
             "Right for base 10000 only: the argument `base` is not used.",
             _rotation(lambda pos, i, d, base: pos[:, None] * 10000.0 ** (-2 * i / d)),
         ),
+        "to-the-base": Variant(
+            "Your slowest pair is slowed down by base itself: its exponent is −i / (d_head / 2 − "
+            "1). The formula above divides 2i by d_head.",
+            _rotation(lambda pos, i, d, base: pos[:, None] * base ** (-i / max(d // 2 - 1, 1))),
+        ),
+        "from-the-first": Variant(
+            "You count the positions from the first token on: it never turns in yours. A token at "
+            "position 7 turns by seven steps, whoever stands before it.",
+            _rotation(lambda pos, i, d, base: (pos - pos[0])[:, None] * base ** (-2 * i / d)),
+        ),
         "overwritten": Variant(
             "Your second number is made of the first one's new value. Both lines need the a and "
             "b of before: keep them.",
@@ -494,6 +514,21 @@ ALIBI = Exercise(
             "notice: it does not change when a whole row of scores is shifted.)",
             _bias(distance=lambda q, k: (k.max() - k).expand(len(k), -1)),
         ),
+        "starts-at-a-half": Variant(
+            "Right for eight heads only: your slopes go from 1/2 to 1/256 whatever their number. "
+            "The last is always 2⁻⁸, the first is 2^(−8/n).",
+            _bias(lambda i, n: 2.0 ** (-1 - 7 * i / max(n - 1, 1))),
+        ),
+        "even-steps": Variant(
+            "Your slopes fall by the same amount from head to head. They fall by the same "
+            "*factor*: it is the exponent that goes in even steps.",
+            _bias(lambda i, n: 0.5 - (0.5 - 2.0**-8) * i / max(n - 1, 1)),
+        ),
+        "one-too-far": Variant(
+            "Your distances are one too large: a token is at distance 0 from itself, and its bias "
+            "is 0.",
+            _bias(distance=lambda q, k: (q - k).abs() + 1),
+        ),
         "heads-last": Variant(
             "The numbers are right, the heads' axis stands last: (heads, queries, keys).",
             _bias(join=lambda bias: bias.permute(1, 2, 0)),
@@ -626,6 +661,28 @@ DISTANCES = Exercise(
             "Right for base 10000 only: the argument `base` is not used.",
             spoil=lambda case, right: _far_out(*case.args),
         ),
+        "cosine": Variant(
+            "You divide by the lengths of the two vectors. Asked for is the bare score q·k.",
+            spoil=lambda case, right: (
+                right / (case.args[0].norm() * case.args[1].norm()).clamp(min=1e-12)
+            ),
+        ),
+        "no-cross": Variant(
+            "You weaken what each pair contributes by the cosine of its angle. That is half of a "
+            "turn: it also mixes the two numbers of a pair, by the sine.",
+            spoil=lambda case, right: (
+                (
+                    _far_out(*case.args, **case.kwargs)
+                    + _far_out(case.args[0], case.args[1], -case.args[2], **case.kwargs)
+                )
+                / 2
+            ),
+        ),
+        "sorted": Variant(
+            "You sort the distances, and your scores come in that order. Give them in the order "
+            "of `distances`.",
+            spoil=lambda case, right: right[case.args[2].argsort()],
+        ),
         "not-summed": Variant(
             "You give what each pair contributes; the score is their sum.",
             spoil=lambda case, right: _pairs(case, lambda i, d: -2 * i / d),
@@ -679,6 +736,15 @@ def _doubled(t):
 
 def _repeated(t):
     return t.repeat_interleave(2, -1)
+
+
+def _same(t):
+    return t
+
+
+def _both(i, half):
+    """The numbers 0, 1, …, d_head − 1, where i counts the pairs only."""
+    return torch.arange(2 * half)
 
 
 def _neighbour(x):
@@ -746,6 +812,16 @@ BUG = Exercise(
                 _repeated,
                 lambda x: torch.stack([x[..., 1::2], x[..., ::2]], -1).flatten(-2),
             ),
+        ),
+        "each-its-own": Variant(
+            "Every number has an angle of its own in yours. The two of a pair turn by the same "
+            "angle, and there are only d_head / 2 of them.",
+            _by_tables(_same, _same, _neighbour, lambda i, half: -_both(i, half) / (2 * half)),
+        ),
+        "not-put-back": Variant(
+            "The neighbours are turned correctly, but then all first numbers stand before all "
+            "second ones. Put each number back where it was. (To change the two tables is enough.)",
+            lambda x, positions: _rotation(join=_side_by_side)(x, positions),
         ),
         "frequencies": Variant(
             "The tables are right now, but the frequencies have changed: i / half was right, for "

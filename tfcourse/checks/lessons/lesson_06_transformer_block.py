@@ -520,8 +520,8 @@ def _make_decoder(kind, seed):
     }  # fmt: skip
     build = {"d_model": heads * d_head, "n_heads": heads, "d_ff": d_ff}
     x, context = randn(seed + 10, *((batch, n, heads * d_head) for n in (tokens, keys)))
-    if kind["numbers"] == "a context about 30":
-        context = context + 30
+    if kind["numbers"] == "a context about 5":
+        context = context + 5
     elif kind["numbers"] == "a context of zeros":
         context = 0 * context
     else:
@@ -647,7 +647,7 @@ DECODER = Exercise(
             "numbers": (
                 "ordinary numbers",
                 "numbers about 30",
-                "a context about 30",
+                "a context about 5",
                 "a context of zeros",
             ),
         },

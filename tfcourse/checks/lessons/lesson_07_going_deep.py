@@ -24,8 +24,15 @@ RUNS = (
     "0.05 below the level",
     "0.15 below the level",
     "one very bad batch",
+    "a last batch that decides",
+    "two early losses of a million",
 )
-NOT_FINITE = ("NaN at the end", "infinity on the way", "NaN before a good end")
+NOT_FINITE = (
+    "NaN at the end",
+    "infinity on the way",
+    "NaN before a good end",
+    "minus infinity on the way",
+)
 
 
 def how_it_ended(losses, level):
@@ -39,14 +46,14 @@ def _make_ended(kind, seed):
     length = {"60 steps": 60, "100 steps": 100, "20 steps": 20, "7 steps": 7}[kind["length"]]
     level = {"level 3.2": 3.2, "level 1.0": 1.0, "level 4.6": 4.6}[kind["level"]]
     run = kind["run"]
-    if length < 30 and run in ("a stall that dipped", "a late start"):
+    if length < 30 and run in ("a stall that dipped", "a late start", RUNS[-1]):
         return None
     if length < 20 and run == "one very bad batch":
         return None
     losses = level + 0.02 * randn(seed, (length,))[0]
     if length > 30:
         losses += 1.5 * torch.exp(-torch.arange(length) / 5)
-    if run in ("a run that learns", "NaN before a good end", "a bad last batch"):
+    if run in ("a run that learns", "NaN before a good end", "a bad last batch", RUNS[-1]):
         losses -= 0.7
     if run == "a bad last batch":
         losses[-1] += 1.5
@@ -64,10 +71,17 @@ def _make_ended(kind, seed):
     if run == "a late start":  # the last twenty alone are low enough
         losses[-20:] -= 0.6
         losses[-21] += 30
+    if run == "a last batch that decides":  # without it the mean would be low enough
+        losses -= 0.3
+        losses[-1] += 10
+    if run == RUNS[-1]:  # large, but finite
+        losses[1:3] = 1e6
     if run == "NaN at the end":
         losses[-1] = math.nan
     if run == "infinity on the way":
         losses[length // 2] = math.inf
+    if run == "minus infinity on the way":
+        losses[length // 2] = -math.inf
     if run == "NaN before a good end":
         losses[1] = math.nan
     return Case((losses, level), gradients=False)
@@ -112,6 +126,14 @@ HOW_IT_ENDED = Exercise(
         },
         make=_make_ended,
     ),
+    special=lambda: [
+        Case(
+            (torch.zeros(40), 0.1),
+            gradients=False,
+            note="exactly level − 0.1, not above it",
+            edge=True,
+        )
+    ],
     witness=how_it_ended,
     reference=how_it_ended,
     hints=(
@@ -210,7 +232,7 @@ def _make_growth(kind, seed):
     x = {
         "ordinary numbers": x + 0.3,
         "large numbers": 100 * x,
-        "small numbers": 0.02 * x,
+        "small numbers": 0.002 * x,
         "far from zero": x + 10,
     }[kind["numbers"]]
     return Case((x, matrices / d**0.5, kind["place"] == "pre-norm"))
@@ -322,7 +344,10 @@ def _make_vjp(kind, seed):
         x.view(-1, shape[-1])[0] = 2.0
     g = {
         "an ordinary gradient": g,
-        "a gradient that is the same everywhere": torch.full_like(g, 0.7),
+        # small where the division by √eps makes the rounding of a mean three hundred times larger
+        "a gradient that is the same everywhere": torch.full_like(
+            g, 0.07 if kind["numbers"] == "a token of equal numbers" else 0.7
+        ),
         "a gradient along the output": 3 * F.layer_norm(x, x.shape[-1:]),
         "a gradient of zero": torch.zeros_like(g),
     }[kind["gradient"]]
@@ -347,6 +372,18 @@ def _spoiled_vjp(change):
 
 def _along(a, b):
     return (a * b).mean(-1, keepdim=True)
+
+
+def _vjp_with(size):
+    """The formula with another way to get s, from the centred x and eps."""
+
+    def answer(x, g, eps=1e-5):
+        offset = x - x.mean(-1, keepdim=True)
+        s = size(offset.square().mean(-1, keepdim=True), eps)
+        y = offset / s
+        return (g - g.mean(-1, keepdim=True) - y * _along(g, y)) / s
+
+    return answer
 
 
 NORM_VJP = Exercise(
@@ -432,6 +469,15 @@ NORM_VJP = Exercise(
             "The part of g along y is added; it has to be taken away.",
             spoil=_spoiled_vjp(lambda right, g, y, size: right + 2 * y * _along(g, y) / size),
         ),
+        "fixed-eps": Variant(
+            "Your eps does not change: 1e-5 is only what it is when nobody says otherwise. Use the "
+            "`eps` that is given.",
+            _vjp_with(lambda variance, eps: (variance + 1e-5).sqrt()),
+        ),
+        "eps-outside": Variant(
+            "You add eps to the root. It belongs to the variance, before the root is taken.",
+            _vjp_with(lambda variance, eps: variance.sqrt() + eps),
+        ),
         "forward": Variant(
             "You give the normalized x. Asked is the gradient at x, from the gradient g at the "
             "output.",
@@ -472,6 +518,8 @@ def _make_rate(kind, seed):
         "no warm-up": 0,
         "one step of warm-up": 1,
         "a long warm-up": steps // 2 + 1,
+        "a fall of one step": steps - 1,
+        "nothing but warm-up": steps,
     }[kind["warm-up"]]
     step = {
         "in the middle of the fall": (steps + warm_up) // 2 + 1,
@@ -481,9 +529,10 @@ def _make_rate(kind, seed):
         "the first step after the warm-up": warm_up,
         "the last step": steps - 1,
     }[kind["step"]]
-    if step < 0 or ("of the warm-up" in kind["step"] and step >= warm_up):
+    if step < 0 or step >= steps or ("of the warm-up" in kind["step"] and step >= warm_up):
         return None
-    return Case((step, steps, {"a peak": peak, "a peak of 1": 1.0}[kind["peak"]], warm_up))
+    peak = {"a peak": peak, "a peak of 1": 1.0, "a peak of 2e-5": 2e-5}[kind["peak"]]
+    return Case((step, steps, peak, warm_up))
 
 
 RATE_AT = Exercise(
@@ -505,13 +554,17 @@ RATE_AT = Exercise(
                 "no warm-up",
                 "one step of warm-up",
                 "a long warm-up",
+                "a fall of one step",
+                "nothing but warm-up",
             ),
-            "peak": ("a peak", "a peak of 1"),
+            "peak": ("a peak", "a peak of 1", "a peak of 2e-5"),
         },
         make=_make_rate,
+        edges=("a fall of one step", "nothing but warm-up"),
     ),
     witness=rate_at,
     reference=rate_at,
+    tolerance=3e-7,  # rates are small numbers
     hints=(
         "Two cases: is the step one of the first `warm_up` ones, or not? Work out a share of the "
         "peak for each, between 0 and 1.",
@@ -636,11 +689,20 @@ def _make_first_std(kind, seed):
     part = kind["parameter"]
     if part == "the embedding":
         return Case(("embedding.weight", (103, 8 + seed % 5), layers))
+    if part == "an embedding of few characters":
+        return Case(("embedding.weight", (5, 8 + seed % 5), layers))
+    if part == "the head":
+        return Case(("head.weight", (103, 8 + seed % 5), layers))
     if part == "the last norm":
         return Case(("norm.weight", (8 + seed % 5,), layers))
     d = 8 + seed % 5
+    block = seed % layers if layers < 96 else 95 - seed % 80  # two digits where there are many
+    if part == "a narrow MLP's first matrix":
+        return Case((f"blocks.{block}.feed_forward.up.weight", (4, d), layers))
+    if part == "a narrow MLP's second matrix":
+        return Case((f"blocks.{block}.feed_forward.down.weight", (d, 4), layers))
     shape = tuple(size // 8 * d for size in PARTS[part])
-    return Case((f"blocks.{seed % layers}.{part}", shape, layers))
+    return Case((f"blocks.{block}.{part}", shape, layers))
 
 
 FIRST_STD = Exercise(
@@ -649,13 +711,22 @@ FIRST_STD = Exercise(
     title="find the bugs: first weights",
     domain=Domain(
         kinds={
-            "parameter": (*PARTS, "the embedding", "the last norm"),
+            "parameter": (
+                *PARTS,
+                "the embedding",
+                "the last norm",
+                "the head",
+                "an embedding of few characters",
+                "a narrow MLP's first matrix",
+                "a narrow MLP's second matrix",
+            ),
             "depth": ("some layers", "one layer", "96 layers"),
         },
         make=_make_first_std,
     ),
     witness=first_std,
     reference=first_std,
+    tolerance=1e-7,  # a few thousandths, to some digits
     hints=(
         "Print what the code gives for every parameter of a block. Which of them write into the "
         "stream, and which only read from it?",
@@ -770,7 +841,11 @@ def _make_clip(kind, seed):
         "each short enough, together too long": (whole + longest) / 2,
         "one is all zero": 0.4 * whole,
         "all zero": 1.0,
+        "shorter than 1, but too long": 0.2,
+        "shorter than 1, and short enough": 0.75,
     }[kind["length"]]
+    if kind["length"].startswith("shorter than 1"):
+        first, second = 0.5 * first / whole, 0.5 * second / whole
     if kind["length"] in ("one is all zero", "all zero"):
         second = 0 * second
     if kind["length"] == "all zero":
@@ -791,6 +866,8 @@ CLIP_BY_NORM = Exercise(
                 "each short enough, together too long",
                 "one is all zero",
                 "all zero",
+                "shorter than 1, but too long",
+                "shorter than 1, and short enough",
             ),
             "tensors": (
                 "a matrix and a vector",
@@ -842,6 +919,15 @@ CLIP_BY_NORM = Exercise(
         "not-rooted": Variant(
             "The root is missing: you compare the sum of the squares with the limit.",
             _clipped(_at_most_one(lambda first, second: _length(first, second) ** 2)),
+        ),
+        "square-compared": Variant(
+            "The factor is right where one is needed, but you compare the square of the length "
+            "with the limit. Compare the length itself.",
+            _clipped(
+                lambda first, second, most: (
+                    most / _length(first, second) if _length(first, second) ** 2 > most else 1.0
+                )
+            ),
         ),
         "greatest": Variant(
             "You take the length of the longer one. Asked is the length of both together.",
