@@ -502,7 +502,8 @@ print("equal to 1e-6:", copied_gap < 1e-6)
 #
 # ### Exercise · cross-attention
 #
-# `x` is (batch, queries, d_model), `context` (batch, keys, d_context): other length, other width.
+# `x` is (batch, queries, d_model), `context` (batch, keys, d_context): its length and width may be
+# other than those of `x`, or the same.
 # `w_q` and `w_o` are (d_model, d_model), `w_k` and `w_v` (d_context, d_model), multiplied from
 # the right as in `x @ w_q`. `mask` is None, or boolean, True where a query may attend to a token of
 # the context, and broadcasts to (batch, heads, queries, keys). Where a query may attend to nothing,

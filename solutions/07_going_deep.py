@@ -391,7 +391,8 @@ for layers in (6, 18):
 # Steps are counted 0, 1, … steps − 1. The first `warm_up` steps rise: step 0 has 1/warm_up of
 # `peak`, step warm_up − 1 has all of it. The steps after that fall, from `peak` at step warm_up
 # along half a cosine that would reach 0 at step `steps`: peak · ½ (1 + cos(π · share)), where the
-# share is how much of the fall has passed, from 0 to 1. `warm_up` may be 0.
+# share is how much of the fall has passed, from 0 to 1. `warm_up` may be 0, and
+# it may be as large as `steps`: then there is no fall.
 
 
 # %% exercise="rate_at" difficulty=1 minutes=10
