@@ -697,7 +697,7 @@ quiz("07-bigram")
 #
 # Two gradients stand here for all of them: `first` and `second`, of any shapes. Their common
 # length is the root of the sum of *all* squares. Give both, scaled by one factor if that length is
-# above `most`, and unchanged otherwise. Both may be all zero. Make new tensors.
+# above `most`, and unchanged otherwise. Both may be all zero. Do not change the two that came in.
 
 
 # %% exercise="clip_by_norm" difficulty=2 minutes=10

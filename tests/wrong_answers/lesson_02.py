@@ -367,6 +367,42 @@ in_every_form(
 )
 
 
+@wrong("MultiHeadAttention", "keeps-state")
+class HeadsOnTheClass(Skeleton):
+    def __init__(self, d_model, n_heads):
+        super().__init__(d_model, n_heads)
+        del self.n_heads
+        HeadsOnTheClass.n_heads = n_heads
+
+
+@wrong("MultiHeadAttention", "keeps-state")
+class FirstMaskForEver(Skeleton):
+    def forward(self, x, mask=None):
+        if not hasattr(self, "mask"):
+            self.mask = mask
+        return super().forward(x, self.mask)
+
+
+@wrong("MultiHeadAttention", "keeps-state")
+class FirstWeightsForEver(Skeleton):
+    def forward(self, x, mask=None):
+        if not hasattr(self, "parts"):
+            self.parts = [w.detach().clone() for w in self.qkv.weight.chunk(3)]
+        biases = self.qkv.bias.chunk(3)
+        q, k, v = (self.heads(x @ w.T + b) for w, b in zip(self.parts, biases, strict=True))
+        return self.out(self.attend(q, k, v, mask).transpose(1, 2).flatten(2))
+
+
+@right("MultiHeadAttention")
+class CountsItsCalls(Skeleton):
+    calls = 0
+
+    def forward(self, x, mask=None):
+        CountsItsCalls.calls += 1
+        self.last_input = x
+        return super().forward(x, mask)
+
+
 @wrong("MultiHeadAttention", "interleaved")
 class HeadsBehindDHead(Skeleton):
     def heads(self, t):

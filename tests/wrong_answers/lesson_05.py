@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.wrong_answers import right, wrong
+from tfcourse import feed_forward
 
 # --- position_wise --------------------------------------------------------------------------
 
@@ -178,6 +179,11 @@ def clamped_at_zero(x, w1, b1, w2, b2):
 
 
 # --- gelu -----------------------------------------------------------------------------------
+
+
+@wrong("gelu", "library-call")
+def the_one_of_the_package(x):
+    return feed_forward.gelu(x)
 
 
 @wrong("gelu", "tanh")

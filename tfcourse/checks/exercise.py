@@ -47,7 +47,7 @@ class Case:
     edge: bool = False  # at the edge of the domain: degenerate, empty, huge
     twin: Twin | None = None
     seed: int = 0  # of torch's own randomness while the answer runs
-    watched: tuple[str, ...] = ()  # torch functions that the answer may not call
+    watched: tuple[str, ...] = ()  # library functions that the answer may not call
 
     def inputs(self) -> dict:
         """What the learner's process may see: the inputs, and nothing of what is expected."""
@@ -86,8 +86,9 @@ class Output:
     gradients: list | str | None = None  # or IN_PLACE, where none could be had
     error: dict | None = None  # type, message, line, code
     changed: tuple = ()  # arguments that were changed in place: their positions, or names
-    used: tuple = ()  # the watched torch functions that were called
+    used: tuple = ()  # the watched functions that were called
     kind: str = "answer"  # "own", "library" or "crash": facts about the answer itself
+    kept: bool = False  # a module made for this case alone gives something else
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class Exercise:
         title: a few words for the progress board.
         domain: what may come in; the engine makes the cases.
         special: makes cases by hand that come after those: twins, exact values.
-        forbids: names of torch functions that would do the exercise, which the answer may not call.
+        forbids: names of library functions that would do the exercise, which the answer may not call.
         witness: gives the right output for a case.
         axes: names of the output's axes, for telling which one differs.
         variants: id -> a known wrong answer.

@@ -298,8 +298,18 @@ def _before_any_value(exercise, cases, outputs) -> Verdict | None:
             exercise,
             "wrong",
             "library-call",
-            f"Your code calls torch's {names}, which does what you are asked to write. Here the "
+            f"Your code calls a ready-made {names}, which does what you are asked to write. Here the "
             "writing is the learning: build it out of smaller steps.",
+        )
+    if any(o.kept for o in outputs):
+        return Verdict(
+            exercise,
+            "wrong",
+            "keeps-state",
+            f"Your {exercise.name} gives one result when it is new, and another after it was "
+            "called with other inputs, or after a second one was built. It keeps something from "
+            "then: on the class, in a global name, or in an attribute that is set once. What "
+            "belongs to one module stands on `self`; what belongs to one call is made in the call.",
         )
     errors = [o.error for o in outputs if o.error]
     if any(error["type"] == "NotImplementedError" for error in errors):

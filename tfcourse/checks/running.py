@@ -28,6 +28,7 @@ from tfcourse.checks.exercise import Case, Output
 IN_PLACE = "in place"  # stands for gradients that an in-place operation has made impossible
 
 _LIBRARIES = ("torch.", "tfcourse.", "numpy.", "transformers.")
+_WATCHED_LIBRARIES = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
 _NOT_THE_LEARNERS = (
     *{sysconfig.get_paths()[k] for k in ("stdlib", "purelib", "platlib")},
     str(Path(__file__).parent.parent),
@@ -42,7 +43,8 @@ def collect(answer, inputs: list[dict]) -> list[Output]:
     """
     kind = "library" if is_library(answer) else "own"
     with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
-        return [_run(answer, given, kind) for given in inputs]
+        modules = _build_all(answer, inputs)
+        return [_run(answer, given, kind, modules) for given in inputs]
 
 
 def is_library(answer) -> bool:
@@ -54,7 +56,7 @@ def is_library(answer) -> bool:
 
 
 class _Watch(TorchFunctionMode):
-    """Notes which of the watched torch functions are called."""
+    """Notes which of the watched functions are called: torch's own, and those of a library."""
 
     def __init__(self, watched):
         super().__init__()
@@ -66,8 +68,44 @@ class _Watch(TorchFunctionMode):
             self.used.add(name)
         return function(*args, **(kwargs or {}))
 
+    def __enter__(self):
+        self.before = sys.getprofile()
+        sys.setprofile(self._profile)
+        return super().__enter__()
 
-def _run(answer, given: dict, kind: str) -> Output:
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        sys.setprofile(self.before)
+
+    def _profile(self, frame, event, _):
+        """Functions written in Python, which the mode does not see: `clip_grad_norm_`, ours."""
+        code = frame.f_code
+        if event == "call" and code.co_name in self.watched:
+            if code.co_filename.startswith(_WATCHED_LIBRARIES):
+                self.used.add(code.co_name)
+
+
+def _build_all(answer, inputs: list[dict]) -> dict:
+    """One module for each way to build it, all made before the first is called.
+
+    So one that keeps something on its class, or of an earlier call, gives itself away.
+    """
+    modules = {}
+    for given in inputs:
+        if given["build"] is not None and _key(given) not in modules:
+            torch.manual_seed(given["seed"])
+            try:
+                modules[_key(given)] = answer(**given["build"])
+            except (Exception, SystemExit) as error:
+                modules[_key(given)] = error
+    return modules
+
+
+def _key(given: dict) -> tuple:
+    return tuple(sorted(given["build"].items()))
+
+
+def _run(answer, given: dict, kind: str, modules: dict) -> Output:
     args, kwargs = _fresh(given["args"]), _fresh(given["kwargs"])
     leaves = []
     if given["gradients"]:
@@ -80,7 +118,9 @@ def _run(answer, given: dict, kind: str) -> Output:
         with watch if given["watched"] else nullcontext():
             call = answer
             if given["build"] is not None:
-                call = answer(**given["build"])
+                call = modules[_key(given)]
+                if isinstance(call, BaseException):
+                    raise call
                 _load(call, _fresh(given["weights"]))
                 call.eval()
                 own = dict(call.named_parameters())
@@ -89,13 +129,32 @@ def _run(answer, given: dict, kind: str) -> Output:
         gradients = _gradients(value, leaves) if given["gradients"] else None
         value = _plain(value)
     except (Exception, SystemExit) as error:  # exit() in an answer must not end the lesson's cell
-        return Output(error=_describe(error), kind=kind)
+        kept = _new_one_differs(answer, given, None)
+        return Output(error=_describe(error), kind=kind, kept=kept)
     before = [*enumerate(given["args"]), *given["kwargs"].items()]
     after = [*args, *kwargs.values()]
     changed = tuple(
         name for (name, then), now in zip(before, after, strict=True) if _differs(now, then)
     )
-    return Output(value, gradients, None, changed, tuple(sorted(watch.used)), kind)
+    kept = _new_one_differs(answer, given, value)
+    return Output(value, gradients, None, changed, tuple(sorted(watch.used)), kind, kept)
+
+
+def _new_one_differs(answer, given: dict, value) -> bool:
+    """Whether a module made for this case alone gives something else than one used before."""
+    if given["build"] is None:
+        return False
+    try:
+        module = answer(**given["build"])
+        torch.manual_seed(given["seed"])
+        _load(module, _fresh(given["weights"]))
+        with torch.no_grad():
+            new = _plain(module.eval()(*_fresh(given["args"]), **_fresh(given["kwargs"])))
+    except (Exception, SystemExit):
+        return False
+    if not (isinstance(new, torch.Tensor) and isinstance(value, torch.Tensor)):
+        return type(new) is not type(value)
+    return new.shape != value.shape or not torch.allclose(new, value, 1e-3, 1e-4, equal_nan=True)
 
 
 def _differs(now, then) -> bool:
