@@ -124,7 +124,7 @@ class Exercise:
         title: a few words for the progress board.
         domain: what may come in; the engine makes the cases.
         special: makes cases by hand that come after those: twins, exact values.
-        forbids: names of library functions that would do the exercise, which the answer may not call.
+        forbids: names of library functions that would do the exercise: not to be called.
         witness: gives the right output for a case.
         axes: names of the output's axes, for telling which one differs.
         variants: id -> a known wrong answer.

@@ -298,8 +298,8 @@ def _before_any_value(exercise, cases, outputs) -> Verdict | None:
             exercise,
             "wrong",
             "library-call",
-            f"Your code calls a ready-made {names}, which does what you are asked to write. Here the "
-            "writing is the learning: build it out of smaller steps.",
+            f"Your code calls a ready-made {names}, which does what you are asked to write. Here "
+            "the writing is the learning: build it out of smaller steps.",
         )
     if any(o.kept for o in outputs):
         return Verdict(

@@ -79,10 +79,9 @@ class _Watch(TorchFunctionMode):
 
     def _profile(self, frame, event, _):
         """Functions written in Python, which the mode does not see: `clip_grad_norm_`, ours."""
-        code = frame.f_code
-        if event == "call" and code.co_name in self.watched:
-            if code.co_filename.startswith(_WATCHED_LIBRARIES):
-                self.used.add(code.co_name)
+        name, file = frame.f_code.co_name, frame.f_code.co_filename
+        if event == "call" and name in self.watched and file.startswith(_WATCHED_LIBRARIES):
+            self.used.add(name)
 
 
 def _build_all(answer, inputs: list[dict]) -> dict:
