@@ -385,11 +385,11 @@ found = zip("ABCDEFGHIJKL", live["found"], strict=True)
 print("  ".join(f"{letter} {share:.2f}" for letter, share in found))
 
 # %% [markdown]
-# All or nothing: most letters are found with certainty, and some not at all. When the training
-# began, each of those looked at a wrong card with a weight of nearly 1. Such weights do not move
-# when the query moves a little, so nothing tells the query where to go. These are the queries
-# below the median of the figure above, in a model that is trained. And yet most of the letters
-# *are* learned: "no slope, so nothing can be learned" is not true.
+# Most letters are found with certainty, and some are not. When the training began, nearly every
+# letter looked at a wrong card with a weight near 1: those that were learned just as much as those
+# that were not. Such weights move little when the query moves a little, so this start makes
+# learning slow and uncertain. It does not make it impossible, and it does not tell which letters
+# will be lost. "No slope, so nothing can be learned" is not true.
 #
 # All runs together take minutes, so they are recorded. `RETRAIN = True` makes them again.
 
@@ -531,11 +531,12 @@ quiz("01-zero-after")
 # ### Exercise · weights, with a mask
 #
 # `q` is (batch, heads, queries, d_head), `k` (batch, heads, keys, d_head). `mask` is None, or
-# boolean with True = may attend, in any shape that broadcasts to the scores' (batch, heads,
-# queries, keys). Rows with nothing to attend give zeros. Scores may be large, in the hundreds or
-# more, and of either sign: exp of 100 is already too large for a float, exp of −100 is 0, but
-# `torch.softmax` can handle them. Use your `attention_scores`. `scores.masked_fill(where, number)`
-# writes a number wherever `where` is True, and `~mask` turns every True into False and back.
+# boolean with True = may attend, in any shape, from one axis on, that broadcasts to the scores'
+# (batch, heads, queries, keys). Rows with nothing to attend give zeros. Scores may be large, in the
+# hundreds or more, and of either sign: exp of 100 is already too large for a float, exp of −100 is
+# 0, but `torch.softmax` can handle them. Use your `attention_scores`. `scores.masked_fill(where,
+# number)` writes a number wherever `where` is True, and `~mask` turns every True into False and
+# back.
 
 
 # %% exercise="attention_weights" difficulty=2 minutes=15
@@ -654,8 +655,8 @@ convert_mask = check(convert_mask)
 # %% [markdown]
 # ### Find the bug · padding that speaks
 #
-# This function came out of a working program. It was written for `nn.MultiheadAttention`, then
-# somebody made it faster with the fused kernel. It runs, its shapes are right, and it has been
+# This function could come out of a working program. It was written for `nn.MultiheadAttention`,
+# then somebody made it faster with the fused kernel. It runs, its shapes are right, and it has been
 # wrong ever since. `is_padding` has shape (batch, keys) and is True at padding, which may stand
 # anywhere. A sequence that is all padding gives zeros. Run the check, find out what the function
 # does, and fix it.
@@ -770,9 +771,9 @@ for name in ways:
 # else. If your explicit form grows by more than four, count what it has to carry: at 2048 tokens
 # and 4 heads the weights fill 64 MiB, too much for the fast memory (the caches) close to the
 # processor. The fused kernel does the same multiplications and never holds the T × T matrix. So it
-# is the control: when *it* grows by about four and the explicit form by more, the difference is
-# the price of carrying the weights, not of computing them. (On a busy machine the rounds disagree.
-# Then the table at the end says that it cannot tell.)
+# is the control: when *it* grows by about four and the explicit form by more, the likely reason is
+# the weights: making room for them and carrying them, not computing them. (On a busy machine the
+# rounds disagree. Then the table at the end says that it cannot tell.)
 #
 # And how can the kernel do without the matrix, when the softmax needs the sum over all keys before
 # it can divide? The next exercise finds the trick. It is the heart of FlashAttention.
@@ -800,6 +801,8 @@ for name in ways:
 #   inside.)
 # - A query that may attend to nothing in a piece has zeros for its output and lse = −∞ there; if it
 #   may attend to nothing in either, so has the result.
+#
+# Gradients must flow back to all four, and stay finite wherever a query may attend to something.
 
 
 # %% exercise="merge_attention" graded=true points=4 difficulty=3 minutes=30

@@ -282,11 +282,11 @@ print("the three forms agree to 1e-5:", forms_gap < 1e-5)
 # then all of k, then all of v; cut it into these three *before* you split heads. `out` is the
 # last projection. Add what it has to remember, and write `forward`.
 #
-# `x` is (batch, tokens, d_model). `mask` is None, or boolean with True = may attend, and broadcasts
-# to (batch, heads, queries, keys): it may be causal, padding, another one for each head, anything.
-# Where a query may attend to nothing, its heads give zeros. Use `split_heads`, `merge_heads`, and
-# `attention.scaled_dot_product_attention(q, k, v, mask)`, which does all that, or your own from
-# lesson 01.
+# `x` is (batch, tokens, d_model). `mask` is None, or boolean with True = may attend, and
+# broadcasts, with two axes or more, to (batch, heads, queries, keys): it may be causal, padding,
+# another one for each head, anything. Where a query may attend to nothing, its heads give zeros.
+# Use `split_heads`, `merge_heads`, and `attention.scaled_dot_product_attention(q, k, v, mask)`,
+# which does all that, or your own from lesson 01.
 
 
 # %% exercise="MultiHeadAttention" difficulty=2 minutes=20
@@ -503,11 +503,10 @@ print("equal to 1e-6:", copied_gap < 1e-6)
 # ### Exercise · cross-attention
 #
 # `x` is (batch, queries, d_model), `context` (batch, keys, d_context): its length and width may be
-# other than those of `x`, or the same.
-# `w_q` and `w_o` are (d_model, d_model), `w_k` and `w_v` (d_context, d_model), multiplied from
-# the right as in `x @ w_q`. `mask` is None, or boolean, True where a query may attend to a token of
-# the context, and broadcasts to (batch, heads, queries, keys). Where a query may attend to nothing,
-# its heads give zeros.
+# other than those of `x`, or the same. `w_q` and `w_o` are (d_model, d_model), `w_k` and `w_v`
+# (d_context, d_model), multiplied from the right as in `x @ w_q`. `mask` is None, or boolean, True
+# where a query may attend to a token of the context, and broadcasts, with two axes or more, to
+# (batch, heads, queries, keys). Where a query may attend to nothing, its heads give zeros.
 
 
 # %% exercise="cross_attention" difficulty=2 minutes=12
@@ -574,11 +573,12 @@ print(f"held by the cache: {cached.bytes} bytes; the formula: {predicted_bytes}"
 # ### Exercise · grouped-query attention
 #
 # `q` is (batch, n_heads, queries, d_head), `k` and `v` are (batch, n_kv_heads, keys, d_head);
-# n_kv_heads divides n_heads. *Neighbouring* query heads share: with 6 and 2, heads 0, 1, 2 use
-# the first head of keys and values, heads 3, 4, 5 the second. `mask` is None, or boolean with True
-# = may attend, and broadcasts to (batch, n_heads, queries, keys): it may be another one for each
-# query head. A query that may attend to nothing gives zeros. (PyTorch repeats in two ways: `repeat`
-# puts a copy of the whole behind the whole, `repeat_interleave` puts copies side by side.)
+# n_kv_heads divides n_heads. *Neighbouring* query heads share: with 6 and 2, heads 0, 1, 2 use the
+# first head of keys and values, heads 3, 4, 5 the second. `mask` is None, or boolean with True =
+# may attend, and broadcasts, with two axes or more, to (batch, n_heads, queries, keys): it may be
+# another one for each query head. A query that may attend to nothing gives zeros. (PyTorch repeats
+# in two ways: `repeat` puts a copy of the whole behind the whole, `repeat_interleave` puts copies
+# side by side.)
 
 
 # %% exercise="grouped_query_attention" difficulty=2 minutes=12
@@ -638,6 +638,9 @@ head_contributions = check(head_contributions)
 
 # %% [markdown]
 # ## What we measured
+#
+# The first row asks of four cards. A first trial asked of two as well: there, with an MLP behind
+# the attention, one head cannot be told from two.
 
 # %%
 claims = Claims("02_multi_head_attention")

@@ -366,9 +366,10 @@ figures.lines(
 show(results)
 
 # %% [markdown]
-# The effect of the scale is gone: 0 lies well inside its interval. What remains is a small effect
-# of the kind. The learned positions are about four hundredths of a nat better. Some of this may
-# still be the rate's, because the grid of rates is coarse.
+# No effect of the scale is to be seen any more: 0 lies well inside its interval. (More than three
+# hundredths of a nat, either way, can be ruled out.) What remains is a small effect of the kind.
+# The learned positions are about four hundredths of a nat better. Some of this may still be the
+# rate's, because the grid of rates is coarse.
 #
 # Three ways to compare the same two kinds of position gave three answers. What to keep: change one
 # thing at a time, give every arm the rate that suits it, use several seeds, and look at the
@@ -443,7 +444,8 @@ quiz("03-shift")
 # `x` is always (batch, heads, tokens, d_head): queries or keys, in float32 or float64. `where`
 # (tokens,) says at which position each token stands. Its entries are whole numbers, in any order,
 # perhaps negative: when a model writes, the next token comes alone, and its position is not 0.
-# Neighbours make a pair: numbers 2i and 2i + 1. Turn every pair by its angle.
+# Neighbours make a pair: numbers 2i and 2i + 1. `base` is any number above 1. Turn every pair by
+# its angle.
 
 
 # %% exercise="rotate_pairs" difficulty=2 minutes=15
@@ -676,8 +678,8 @@ claims.add("layouts-permuted", layout_gap)
 claims
 
 # %% [markdown]
-# And what the experiment decides. Each rule was written down before the runs, and each was asked
-# once more with five other seeds:
+# And what the experiment decides. Each rule was asked once more, with five seeds that it had not
+# seen:
 
 # %%
 claims = Claims("03_positions, the experiment")

@@ -7,8 +7,8 @@
 # and `ln_f` before its output: 25 norms in the smallest model, 97 in the largest.
 #
 # At the end of this lesson you will have written the two norms that nearly all models use. You
-# will know two wrong ones that are in wide use, and have seen why language models do not use
-# BatchNorm. And you will have measured whether the simpler norm is really the faster one, and
+# will know two wrong ones that are found in real code, and have seen why language models do not
+# use BatchNorm. And you will have measured whether the simpler norm is really the faster one, and
 # what makes a norm slow.
 #
 # *About 90 minutes. You need: lessons [01](01_attention.ipynb) to [03](03_positions.ipynb); mean
@@ -127,9 +127,11 @@ print("equal to nn.LayerNorm to 1e-5:", layer_gap < 1e-5)
 # %% [markdown]
 # ## Two that are a little wrong
 #
-# The formula has two places where it is easy to slip, and both slips are in code that thousands
-# have copied. The first: `x.std()` divides by d − 1, as statistics does for a sample, where the
-# formula divides by d. The second: eps is added to the root, not under it.
+# The formula has two places where it is easy to slip. Both slips stand in the LayerNorm of the
+# Annotated Transformer, from where [others have copied
+# them](https://github.com/codertimo/BERT-pytorch/issues/30). The first: `x.std()` divides by d − 1,
+# as statistics does for a sample, where the formula divides by d. The second: eps is added to the
+# root, not under it.
 #
 # Here is all of it on [1, 0, 0, 0]. **Predict**: which of the two slips will matter?
 
@@ -439,10 +441,10 @@ for name in list(forward)[1:]:
 # On the processor where this was written, the three came out near five, three and one: all of
 # LayerNorm's arithmetic costs hardly more than copying. The built-in RMSNorm took as long as the
 # formula. For this kind of device nobody has written a fused kernel for it; PyTorch runs the
-# steps one after the other. On a graphics card there is one, and your numbers will show it.
+# steps one after the other. On a graphics card there is one. We did not measure it here; you can.
 #
-# What to remember: **a norm costs trips to memory, not arithmetic.** A formula that is shorter on
-# paper saves time only if it saves trips.
+# What to remember: **on this processor, with tensors this large, a norm costs trips to memory, not
+# arithmetic.** A formula that is shorter on paper saves time only if it saves trips.
 #
 # ## And the quality?
 #
@@ -453,9 +455,9 @@ for name in list(forward)[1:]:
 #
 # "No difference" is only worth something if the experiment could have shown one. So there are two
 # more runs for each seed: one without any norm, and one with LayerNorm but *half as many steps*,
-# which surely costs something. The rule was written before the run. The two norms count as
-# comparable if they differ by less than a tenth of what halving the steps costs. A tenth of a
-# halving is 7% of the steps, the least time that the paper says RMSNorm saves.
+# which surely costs something. The two norms count as comparable if they differ by less than a
+# tenth of what halving the steps costs. A tenth of a halving is 7% of the steps, the least time
+# that the paper says RMSNorm saves. (Six seeds could not decide by this rule, so there are twelve.)
 #
 # First a short run, so that you see it learn. (The curve is the loss on the text that it trains
 # on. The printed number is the loss on pages that it has never seen, after the last step.)
@@ -485,8 +487,8 @@ for arm, rate in results["chosen"].items():
 # the steps costs. (Is RMSNorm even a little better? These twelve seeds seem to say so. Twelve
 # others, which the record keeps under `again`, do not. A difference so small may be chance.)
 #
-# But look at the third line. *Without any norm* this model learns as well. With two blocks, a
-# warm-up, clipped gradients and a learning rate of its own, it does not need one. So the
+# But look at the third line. *Without any norm* this model learns at least as well. With two
+# blocks, a warm-up, clipped gradients and a learning rate of its own, it does not need one. So the
 # experiment says that nothing is lost without the mean. It does not say that norms are what makes
 # this model learn. [Lesson 07](07_going_deep.ipynb) takes the norms out of a deeper model.
 #

@@ -282,7 +282,7 @@ def describe(weights, query_tokens, key_tokens, names):
         q, k = np.unravel_index(np.argmax(np.where(np.isfinite(matrix), matrix, -np.inf)),
                                 matrix.shape)  # fmt: skip
         strongest.append(
-            f"{name} is strongest from {token_text(query_tokens[q])} to "
+            f"{name if heads > 1 else 'it'} is strongest from {token_text(query_tokens[q])} to "
             f"{token_text(key_tokens[k])} ({matrix[q, k]:.3g})"
         )
     more = f", and {heads - 4} heads more" if heads > 4 else ""
@@ -347,6 +347,7 @@ def lines(
         axes.annotate(
             level[1], (place, level[0]), xycoords=("axes fraction", "data"), ha=align,
             va="bottom", xytext=(0, 2), textcoords="offset points", fontsize=9, color="#59616c",
+            bbox={"facecolor": axes.get_facecolor(), "edgecolor": "none", "alpha": 0.8, "pad": 1},
         )  # fmt: skip
     if edge:
         axes.axvline(edge[0], color="#8a919c", linewidth=1.2, linestyle=(0, (6, 3)))

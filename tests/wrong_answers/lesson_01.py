@@ -105,12 +105,12 @@ def viewed_as_three_axes(q, k):
     return (q @ k.mT).view(batch, heads, queries, -1) / d**0.5
 
 
-@wrong("attention_scores", "differs")
+@wrong("attention_scores", "keys-reshaped")
 def viewed_in_the_wrong_order(q, k):
     return q @ k.view(*k.shape[:2], k.shape[3], k.shape[2]) / q.shape[-1] ** 0.5
 
 
-@wrong("attention_scores", "differs")
+@wrong("attention_scores", "keys-reshaped")
 def reshaped_for_transposed(q, k):
     return q @ k.reshape(*k.shape[:2], k.shape[3], k.shape[2]) / q.shape[-1] ** 0.5
 
@@ -143,6 +143,26 @@ def loops(q, k):
 def quarter_powers(q, k):
     s = q.shape[-1] ** -0.25
     return torch.matmul(q * s, (k * s).mT)
+
+
+@wrong("attention_scores", "rounded-root")
+def root_as_a_whole_number(q, k):
+    return q @ k.mT / int(q.shape[-1] ** 0.5)
+
+
+@wrong("attention_scores", "greatest-taken-off")
+def made_safe_too_early(q, k):
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    return scores - scores.max(dim=-1, keepdim=True).values
+
+
+@right("attention_scores")
+def for_one_pair_at_a_time(q, k):
+    def score(a, b):
+        return a.dot(b) / a.numel() ** 0.5
+
+    of_a_query = torch.vmap(score, (None, 0))
+    return torch.vmap(torch.vmap(torch.vmap(of_a_query, (0, None))))(q, k)
 
 
 # --- causal_mask ----------------------------------------------------------------------------
@@ -690,6 +710,43 @@ def minus_ten_thousand(q, k, mask=None):
     return scores.masked_fill(~mask, -1e4).softmax(-1) * mask.any(-1, keepdim=True)
 
 
+@wrong("attention_weights", "zero-times-infinity")
+def infinity_where_forbidden(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is None:
+        return scores.softmax(-1)
+    return (scores + (1 - mask.float()) * -math.inf).softmax(-1)
+
+
+@wrong("attention_weights", "raised")
+def mask_has_two_axes_at_least(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is None:
+        return scores.softmax(-1)
+    mask = mask.expand(*scores.shape[:2], *mask.shape[-2:])
+    return scores.masked_fill(~mask, -math.inf).softmax(-1).masked_fill(~mask, 0)
+
+
+@wrong("attention_weights", "masked-key-attended")
+def forbidden_keys_counted(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is None:
+        return scores.softmax(-1)
+    nothing = (~mask).sum(-1, keepdim=True) == k.shape[2]
+    low = torch.finfo(scores.dtype).min
+    return scores.masked_fill(~mask, low).softmax(-1).masked_fill(nothing, 0)
+
+
+@right("attention_weights")
+def by_the_logarithm_of_the_sum(q, k, mask=None):
+    scores = scores_of(q, k)
+    if mask is None:
+        return (scores - scores.logsumexp(-1, keepdim=True)).exp()
+    nothing = ~mask.expand(scores.shape).any(-1, keepdim=True)
+    scores = torch.where(mask | nothing, scores, -math.inf)
+    return torch.where(nothing, 0.0, (scores - scores.logsumexp(-1, keepdim=True)).exp())
+
+
 # --- scaled_dot_product_attention -----------------------------------------------------------
 
 
@@ -844,6 +901,27 @@ def head_by_head(q, k, v, mask=None):
             own = mask.expand(*q.shape[:3], k.shape[2])[:, h]
         heads.append(with_weights(q[:, h], k[:, h], v[:, h], own))
     return torch.stack(heads, dim=1)
+
+
+@wrong("scaled_dot_product_attention", "scale-by-d-value")
+def root_of_the_values(q, k, v, mask=None):
+    return with_weights(q * (q.shape[-1] / v.shape[-1]) ** 0.5, k, v, mask)
+
+
+@wrong("scaled_dot_product_attention", "zero-times-infinity")
+def mask_times_infinity(q, k, v, mask=None):
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    if mask is not None:
+        scores = scores + torch.logical_not(mask) * -math.inf
+    return scores.softmax(-1).nan_to_num(0) @ v
+
+
+@wrong("scaled_dot_product_attention", "differs")
+def causal_where_long_and_square(q, k, v, mask=None):
+    queries, keys = q.shape[2], k.shape[2]
+    if mask is None and queries == keys > 8:
+        mask = torch.ones(queries, keys).tril().bool()
+    return with_weights(q, k, v, mask)
 
 
 # --- convert_mask ---------------------------------------------------------------------------
@@ -1105,7 +1183,7 @@ def pieces_side_by_side(out_a, lse_a, out_b, lse_b):
     return torch.cat([out_a, out_b], dim=2), torch.cat([lse_a, lse_b], dim=2)
 
 
-@wrong("merge_attention", "nan")
+@wrong("merge_attention", "overflow")
 def a_tiny_number_below(out_a, lse_a, out_b, lse_b):
     a, b = lse_a.exp(), lse_b.exp()
     total = a + b
@@ -1185,6 +1263,78 @@ def sigmoid_and_repair(out_a, lse_a, out_b, lse_b):
 @right("merge_attention")
 def as_a_list(out_a, lse_a, out_b, lse_b):
     return [merged(out_a, lse_a, out_b, lse_b), torch.logaddexp(lse_a, lse_b)]
+
+
+@wrong("merge_attention", "overflow-in-float64")
+def double_is_wide_enough(out_a, lse_a, out_b, lse_b):
+    a, b = lse_a.double().exp(), lse_b.double().exp()
+    total = a + b
+    out = (a[..., None] * out_a + b[..., None] * out_b) / total.masked_fill(total == 0, 1)[
+        ..., None
+    ]
+    return out.to(out_a.dtype), total.log().to(lse_a.dtype)
+
+
+@wrong("merge_attention", "differs")
+def zeros_mean_empty(out_a, lse_a, out_b, lse_b):
+    lse_a = lse_a.masked_fill((out_a == 0).all(-1), -math.inf)
+    lse_b = lse_b.masked_fill((out_b == 0).all(-1), -math.inf)
+    return merged(out_a, lse_a, out_b, lse_b), torch.logaddexp(lse_a, lse_b)
+
+
+@wrong("merge_attention", "differs")
+def far_below_means_empty(out_a, lse_a, out_b, lse_b):
+    lse = torch.logaddexp(lse_a, lse_b)
+    empty = lse < -1000
+    out = merged(out_a, lse_a, out_b, lse_b).masked_fill(empty[..., None], 0)
+    return out, lse.masked_fill(empty, -math.inf)
+
+
+@wrong("merge_attention", "no-gradient")
+def shares_are_constants(out_a, lse_a, out_b, lse_b):
+    with torch.no_grad():
+        lse = torch.logaddexp(lse_a, lse_b)
+    return merged(out_a, lse_a.detach(), out_b, lse_b.detach()), lse
+
+
+@wrong("merge_attention", "gradient")
+def one_share_is_a_constant(out_a, lse_a, out_b, lse_b):
+    share = torch.sigmoid(lse_a - lse_b).nan_to_num(0.0)[..., None]
+    out = share * out_a + (1 - share).detach() * out_b
+    return out, torch.logaddexp(lse_a, lse_b)
+
+
+@wrong("merge_attention", "gradient-nan")
+def infinite_on_the_way(out_a, lse_a, out_b, lse_b):
+    share = (1 / (1 + (lse_b - lse_a).exp())).nan_to_num(0.0)[..., None]
+    return share * out_a + (1 - share) * out_b, torch.logaddexp(lse_a, lse_b)
+
+
+@right("merge_attention")
+def two_keys_of_a_softmax(out_a, lse_a, out_b, lse_b):
+    both = torch.stack([lse_a, lse_b], -1)
+    empty = (both == -math.inf).all(-1, keepdim=True)
+    both = both.masked_fill(empty, 0.0)
+    shares = both.softmax(-1).masked_fill(empty, 0.0)
+    out = torch.einsum("bhqp,bhqpd->bhqd", shares, torch.stack([out_a, out_b], -2))
+    return out, both.logsumexp(-1).masked_fill(empty[..., 0], -math.inf)
+
+
+@right("merge_attention")
+def by_the_gap(out_a, lse_a, out_b, lse_b):
+    gap = torch.nan_to_num(lse_a - lse_b, nan=0.0, posinf=math.inf, neginf=-math.inf)[..., None]
+    lse = torch.maximum(lse_a, lse_b) + torch.log1p((-gap[..., 0].abs()).exp())
+    return gap.sigmoid() * out_a + (-gap).sigmoid() * out_b, lse
+
+
+@right("merge_attention")
+def greatest_without_gradient(out_a, lse_a, out_b, lse_b):
+    top = torch.maximum(lse_a, lse_b).detach()
+    top = torch.where(top == -math.inf, 0.0, top)
+    a, b = (lse_a - top).exp(), (lse_b - top).exp()
+    total = a + b
+    out = (a[..., None] * out_a + b[..., None] * out_b) / total.clamp(min=0.5)[..., None]
+    return out, total.log() + top
 
 
 # --- attend_to_real_tokens ------------------------------------------------------------------

@@ -237,6 +237,17 @@ def unflatten_and_permute(x, n_heads):
     return x.unflatten(2, (n_heads, -1)).permute(0, 2, 1, 3)
 
 
+@wrong("split_heads", "transposed-first")
+def swapped_before_the_cut(x, n_heads):
+    batch, tokens, d_model = x.shape
+    return x.transpose(1, 2).reshape(batch, n_heads, tokens, d_model // n_heads)
+
+
+@right("split_heads")
+def swapped_cut_swapped_back(x, n_heads):
+    return x.mT.unflatten(1, (n_heads, -1)).mT
+
+
 # --- merge_heads ----------------------------------------------------------------------------
 
 
@@ -614,8 +625,8 @@ class HeadByHead(Skeleton):
         heads = []
         for h in range(self.n_heads):
             cut, own = slice(h * d, (h + 1) * d), mask
-            if mask is not None and mask.dim() == 4:
-                own = mask[:, h if mask.shape[1] > 1 else 0]
+            if mask is not None:
+                own = mask.expand(len(x), self.n_heads, x.shape[1], x.shape[1])[:, h]
             heads.append(self.weights(q[..., cut], k[..., cut], own) @ v[..., cut])
         return self.out(torch.cat(heads, -1))
 
@@ -634,6 +645,31 @@ class ByEinsum(Skeleton):
         each = (scores - top).exp()
         weights = each / each.sum(-1, keepdim=True).clamp(min=1e-30)
         return self.out(torch.einsum("bhij,bjhd->bihd", weights, v).reshape(b, t, d))
+
+
+@wrong("MultiHeadAttention", "qkv-bias-lost")
+class OnlyTheMatrixOfQkv(Skeleton):
+    def forward(self, x, mask=None):
+        q, k, v = (self.heads(x @ w.T) for w in self.qkv.weight.chunk(3))
+        return self.out(self.attend(q, k, v, mask).transpose(1, 2).flatten(2))
+
+
+@wrong("MultiHeadAttention", "raised")
+class ThreeAxesAreSequences(Skeleton):
+    def forward(self, x, mask=None):
+        if mask is not None and mask.dim() == 3:
+            mask = mask[:, None]
+        return super().forward(x, mask)
+
+
+@wrong("MultiHeadAttention", "differs")
+class ForbiddenKeysCounted(Skeleton):
+    def weights(self, q, k, mask):
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        if mask is None:
+            return scores.softmax(-1)
+        nothing = (~mask).sum(-1, keepdim=True) == k.shape[2]
+        return scores.masked_fill(~mask, -1e30).softmax(-1).masked_fill(nothing, 0)
 
 
 # --- cross_attention ------------------------------------------------------------------------
@@ -821,6 +857,20 @@ def head_by_head(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
     return torch.cat(heads, -1) @ w_o
 
 
+@wrong("cross_attention", "raised")
+def three_axes_are_sequences(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    if mask is not None and mask.dim() == 3:
+        mask = mask[:, None]
+    return crossed(x, context, w_q, w_k, w_v, w_o, n_heads, mask) @ w_o
+
+
+@wrong("cross_attention", "differs")
+def whole_columns_only(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    if mask is not None and mask.shape[-1] != context.shape[1]:
+        mask = None
+    return crossed(x, context, w_q, w_k, w_v, w_o, n_heads, mask) @ w_o
+
+
 # --- grouped_query_attention ----------------------------------------------------------------
 
 
@@ -930,8 +980,8 @@ def loop_over_heads(q, k, v, mask=None):
     outs = []
     for h in range(q.shape[1]):
         own = mask
-        if mask is not None and mask.dim() == 4:
-            own = mask[:, h if mask.shape[1] > 1 else 0]
+        if mask is not None:
+            own = mask.expand(*q.shape[:3], k.shape[2])[:, h]
         out = F.scaled_dot_product_attention(q[:, h], k[:, h // group], v[:, h // group], own)
         outs.append(out)
     return torch.stack(outs, 1)
@@ -943,6 +993,27 @@ def expanded(q, k, v, mask=None):
     k = k[:, :, None].expand(-1, -1, group, -1, -1).flatten(1, 2)
     v = v[:, :, None].expand(-1, -1, group, -1, -1).flatten(1, 2)
     return F.scaled_dot_product_attention(q, k, v, mask)
+
+
+@wrong("grouped_query_attention", "raised")
+def only_four_axes_in_groups(q, k, v, mask=None):
+    grouped = q.unflatten(1, (k.shape[1], -1))
+    scores = grouped @ k[:, :, None].mT / q.shape[-1] ** 0.5
+    if mask is not None and mask.dim() == 4:
+        mask = mask.expand(-1, q.shape[1], -1, -1).unflatten(1, grouped.shape[1:3])
+    if mask is not None:
+        weights = scores.masked_fill(~mask, torch.finfo(q.dtype).min).softmax(-1) * mask
+    else:
+        weights = scores.softmax(-1)
+    return (weights @ v[:, :, None]).flatten(1, 2)
+
+
+@wrong("grouped_query_attention", "one-query-for-a-group")
+def mean_query_repeated(q, k, v, mask=None):
+    times = q.shape[1] // k.shape[1]
+    q = q.unflatten(1, (-1, times)).mean(2)
+    q, k, v = (t.repeat_interleave(times, 1) for t in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
 # --- head_contributions ---------------------------------------------------------------------

@@ -143,7 +143,7 @@ def statistics_as_constants(x, weight, bias, eps=1e-5):
     return weight * (x - mean.detach()) / (var.detach() + eps).sqrt() + bias
 
 
-@wrong("layer_norm", "differs")
+@wrong("layer_norm", "equal-numbers")
 def constant_token_left_out(x, weight, bias, eps=1e-5):
     flat = (x == x[..., :1]).all(-1, keepdim=True)
     return torch.where(flat, x, normed(x, -1, eps) * weight + bias)
@@ -250,6 +250,80 @@ def first_dimension_joined(x, weight, bias, eps=1e-5):
 def mean_of_the_absolute(x, weight, bias, eps=1e-5):
     centred = x - x.abs().mean(-1, keepdim=True) / 2
     return weight * centred / (x.var(-1, keepdim=True, correction=0) + eps).sqrt() + bias
+
+
+@wrong("layer_norm", "weight-first")
+def weight_on_the_input(x, weight, bias, eps=1e-5):
+    return normed(weight * x, -1, eps) + bias
+
+
+@wrong("layer_norm", "bias-first")
+def bias_on_the_input(x, weight, bias, eps=1e-5):
+    return weight * normed(x + bias, -1, eps)
+
+
+@wrong("layer_norm", "bias-divided")
+def one_bracket_too_wide(x, weight, bias, eps=1e-5):
+    below = (x.var(-1, keepdim=True, correction=0) + eps).sqrt()
+    return (weight * (x - x.mean(-1, keepdim=True)) + bias) / below
+
+
+@wrong("layer_norm", "bias-subtracted")
+def minus_the_bias(x, weight, bias, eps=1e-5):
+    return weight * normed(x, -1, eps) - bias
+
+
+@wrong("layer_norm", "root-of-eps")
+def two_roots_added(x, weight, bias, eps=1e-5):
+    return weight * (x - x.mean(-1, keepdim=True)) / (root(x) + eps**0.5) + bias
+
+
+@wrong("layer_norm", "eps-shrunk")
+def eps_beside_the_sum(x, weight, bias, eps=1e-5):
+    centred, d = x - x.mean(-1, keepdim=True), x.shape[-1]
+    length = (centred.square().sum(-1, keepdim=True) + eps).sqrt()
+    return weight * d**0.5 * centred / length + bias
+
+
+@wrong("layer_norm", "mean-distance-and-eps")
+def mean_absolute_deviation(x, weight, bias, eps=1e-5):
+    centred = x - x.mean(-1, keepdim=True)
+    return weight * centred / (centred.abs().mean(-1, keepdim=True) + eps) + bias
+
+
+@wrong("layer_norm", "eps-default")
+def as_hugging_face_bert(x, weight, bias, eps=1e-12):
+    return normed(x, -1, eps) * weight + bias
+
+
+@wrong("layer_norm", "differs")
+def only_the_forms_in_the_text(x, weight, bias, eps=1e-5):
+    return normed(x, min(3, x.dim() - 1), eps) * weight + bias
+
+
+@wrong("layer_norm", "equal-numbers")
+def zeros_for_a_constant_token(x, weight, bias, eps=1e-5):
+    spread = x.var(-1, keepdim=True, correction=0)
+    return (normed(x, -1, eps) * weight + bias) * (spread > 0)
+
+
+@wrong("layer_norm", "library-call")
+def by_its_operator(x, weight, bias, eps=1e-5):
+    return torch.ops.aten.layer_norm.default(x, list(x.shape[-1:]), weight, bias, eps)
+
+
+@right("layer_norm")
+def by_a_centring_matrix(x, weight, bias, eps=1e-5):
+    d = x.shape[-1]
+    centred = x @ (torch.eye(d, dtype=x.dtype) - 1 / d)
+    return weight * centred / (centred.square().mean(-1, keepdim=True) + eps).sqrt() + bias
+
+
+@right("layer_norm")
+def by_pairs_of_numbers(x, weight, bias, eps=1e-5):
+    apart = x[..., :, None] - x[..., None, :]
+    variance = apart.square().mean((-2, -1))[..., None] / 2
+    return weight * apart.mean(-1) / (variance + eps).sqrt() + bias
 
 
 @right("layer_norm")
@@ -405,6 +479,54 @@ def without_sqrt(x, eps=1e-5):
 @wrong("batch_norm", "raised")
 def channels_last_not_first(x, eps=1e-5):
     return torch.nn.BatchNorm1d(x.shape[-1], eps=eps)(x)
+
+
+@wrong("batch_norm", "divided-by-batch")
+def divided_by_len(x, eps=1e-5):
+    centred = x - x.mean((0, 1))
+    return centred / (centred.square().sum((0, 1)) / len(x) + eps).sqrt()
+
+
+@wrong("batch_norm", "mean-of-variances")
+def variances_averaged(x, eps=1e-5):
+    return (x - x.mean((0, 1))) / (x.var(1, correction=0).mean(0) + eps).sqrt()
+
+
+@wrong("batch_norm", "one-after-the-other")
+def first_batch_then_tokens(x, eps=1e-5):
+    return normed(normed(x, 0, eps), 1, eps)
+
+
+@wrong("batch_norm", "cut-into-rows")
+def reshaped_to_d_rows(x, eps=1e-5):
+    return normed(x.reshape(x.shape[-1], -1), 1, eps).reshape(x.shape)
+
+
+@wrong("batch_norm", "misplaced")
+def never_turned_back(x, eps=1e-5):
+    rows = x.permute(2, 0, 1).reshape(x.shape[-1], -1)
+    return normed(rows, 1, eps).reshape(x.shape)
+
+
+@wrong("batch_norm", "zeros-left-out")
+def padding_left_out(x, eps=1e-5):
+    real = (x != 0).any(-1, keepdim=True).to(x.dtype)
+    count = real.sum().clamp(min=1)
+    mean = (x * real).sum((0, 1)) / count
+    variance = ((x - mean) ** 2 * real).sum((0, 1)) / count
+    return (x - mean) / (variance + eps).sqrt()
+
+
+@wrong("batch_norm", "eps-default")
+def as_keras_has_it(x, eps=1e-3):
+    return normed(x, (0, 1), eps)
+
+
+@right("batch_norm")
+def variance_within_and_between(x, eps=1e-5):
+    mean = x.mean((0, 1))
+    within, between = x.var(1, correction=0), (x.mean(1) - mean).square()
+    return (x - mean) / ((within + between).mean(0) + eps).sqrt()
 
 
 @right("batch_norm")
@@ -582,6 +704,51 @@ def all_but_the_first(x, weight, eps=1e-5):
     return weight * x * torch.rsqrt(x.pow(2).mean(dims, keepdim=True) + eps)
 
 
+@wrong("rms_norm", "unbiased")
+def divided_by_d_minus_one(x, weight, eps=1e-5):
+    mean_square = x.square().sum(-1, keepdim=True) / (x.shape[-1] - 1)
+    return weight * x / (mean_square + eps).sqrt()
+
+
+@wrong("rms_norm", "length-over-d")
+def d_outside_the_root(x, weight, eps=1e-5):
+    return weight * x / (x.square().sum(-1, keepdim=True).sqrt() / x.shape[-1] + eps)
+
+
+@wrong("rms_norm", "mean-absolute-and-eps")
+def mean_of_the_absolute_values(x, weight, eps=1e-5):
+    return weight * x / (x.abs().mean(-1, keepdim=True) + eps)
+
+
+@wrong("rms_norm", "root-of-eps")
+def two_roots_for_one(x, weight, eps=1e-5):
+    return weight * x / (x.square().mean(-1, keepdim=True).sqrt() + eps**0.5)
+
+
+@wrong("rms_norm", "eps-shrunk")
+def root_of_d_taken_out(x, weight, eps=1e-5):
+    length = (x.square().sum(-1, keepdim=True) + eps).sqrt()
+    return weight * x * x.shape[-1] ** 0.5 / length
+
+
+@wrong("rms_norm", "eps-default")
+def as_torch_has_it(x, weight, eps=None):
+    eps = torch.finfo(x.dtype).eps if eps is None else eps
+    return weight * x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
+
+
+@wrong("rms_norm", "library-call")
+def rms_by_its_operator(x, weight, eps=1e-5):
+    return torch.ops.aten.rms_norm.default(x, list(x.shape[-1:]), weight, eps)
+
+
+@right("rms_norm")
+def eps_as_one_more_number(x, weight, eps=1e-5):
+    d = x.shape[-1]
+    longer = torch.cat([x, torch.full_like(x[..., :1], (d * eps) ** 0.5)], -1)
+    return weight * x * d**0.5 / longer.norm(dim=-1, keepdim=True)
+
+
 @right("rms_norm")
 def as_llama(x, weight, eps=1e-5):
     return weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps))
@@ -678,6 +845,46 @@ def scaled_in_place(weight, bias, w, b):
 @wrong("fold_norm", "type")
 def matrix_alone(weight, bias, w, b):
     return w * weight
+
+
+@wrong("fold_norm", "not-the-same")
+def eps_added_to_the_scale(weight, bias, w, b):
+    return w * (weight + 1e-5), w @ bias + b
+
+
+@wrong("fold_norm", "not-the-same")
+def tiny_scales_as_zero(weight, bias, w, b):
+    return w * torch.where(weight.abs() < 1e-4, 0.0, weight), w @ bias + b
+
+
+@wrong("fold_norm", "not-the-same")
+def rows_where_it_fits(weight, bias, w, b):
+    return w * (weight[:, None] if w.shape[0] == w.shape[1] else weight), w @ bias + b
+
+
+@wrong("fold_norm", "not-the-same")
+def shift_lost_with_the_scale(weight, bias, w, b):
+    new = w * weight
+    return new, new @ (bias / weight.masked_fill(weight == 0, 1.0)) + b
+
+
+@wrong("fold_norm", "nan")
+def shift_over_scale(weight, bias, w, b):
+    new = w * weight
+    return new, new @ (bias / weight) + b
+
+
+@wrong("fold_norm", "shape")
+def squeezed_to_a_vector(weight, bias, w, b):
+    return w * weight, (w @ bias[:, None] + b[:, None]).squeeze()
+
+
+@right("fold_norm")
+def one_matrix_for_both(weight, bias, w, b):
+    d = len(weight)
+    move = torch.cat([torch.diag(weight), bias[:, None]], 1)
+    both = w @ move
+    return both[:, :d], both[:, d] + b
 
 
 @right("fold_norm")
@@ -783,6 +990,32 @@ def square_of_a_root(x, weight, bias, eps=1e-5):
     mean = x.mean(dim=-1, keepdim=True)
     std = ((x - mean) ** 2).mean(dim=-1, keepdim=True).sqrt()
     return wild(x, weight, bias, (std**2 + eps).sqrt())
+
+
+@wrong("wild_layer_norm", "correction-minus-one")
+def corrected_too_far(x, weight, bias, eps=1e-5):
+    return wild(x, weight, bias, (x.var(-1, keepdim=True, correction=-1) + eps).sqrt())
+
+
+@wrong("wild_layer_norm", "factor-not-rooted")
+def std_times_the_factor(x, weight, bias, eps=1e-5):
+    std = x.std(-1, keepdim=True) * (x.shape[-1] - 1) / x.shape[-1]
+    return wild(x, weight, bias, (std**2 + eps).sqrt())
+
+
+@wrong("wild_layer_norm", "root-of-std")
+def root_over_the_std(x, weight, bias, eps=1e-5):
+    return wild(x, weight, bias, (root(x) + eps).sqrt())
+
+
+@wrong("wild_layer_norm", "root-of-unbiased-std")
+def root_over_all_that_was_there(x, weight, bias, eps=1e-5):
+    return wild(x, weight, bias, torch.sqrt(x.std(-1, keepdim=True) + eps))
+
+
+@wrong("wild_layer_norm", "root-of-eps")
+def root_of_each(x, weight, bias, eps=1e-5):
+    return wild(x, weight, bias, root(x) + eps**0.5)
 
 
 @right("wild_layer_norm")

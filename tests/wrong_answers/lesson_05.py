@@ -115,7 +115,7 @@ def mean_of_the_sequences(x, w1, b1, w2, b2):
     return F.relu((x - x.mean(0, keepdim=True)) @ w1 + b1) @ w2 + b2
 
 
-@wrong("position_wise", "differs")
+@wrong("position_wise", "normalized")
 def normalized_first(x, w1, b1, w2, b2):
     x = F.layer_norm(x, x.shape[-1:])
     return F.relu(x @ w1 + b1) @ w2 + b2
@@ -176,6 +176,37 @@ def as_convolutions_of_width_one(x, w1, b1, w2, b2):
 def clamped_at_zero(x, w1, b1, w2, b2):
     h = torch.einsum("btd,df->btf", x, w1) + b1
     return torch.einsum("btf,fd->btd", h.clamp(min=0), w2) + b2
+
+
+@wrong("position_wise", "bias-in-the-matrix")
+def bias_added_to_the_matrix(x, w1, b1, w2, b2):
+    return F.relu(x @ w1 + b1) @ (w2 + b2)
+
+
+@wrong("position_wise", "whole-tokens")
+def silent_tokens(x, w1, b1, w2, b2):
+    hidden = x @ w1 + b1
+    return hidden * (hidden.sum(-1, keepdim=True) > 0) @ w2 + b2
+
+
+@wrong("position_wise", "gradient")
+def straight_through(x, w1, b1, w2, b2):
+    hidden = x @ w1 + b1
+    hidden.data.clamp_(min=0)
+    return hidden @ w2 + b2
+
+
+@right("position_wise")
+def only_those_that_fire(x, w1, b1, w2, b2):
+    rows = []
+    for token in x.reshape(-1, x.shape[-1]):
+        total = b2
+        for key, bias, value in zip(w1.T, b1, w2, strict=True):
+            fires = token @ key + bias
+            if fires > 0:
+                total = total + fires * value
+        rows.append(total)
+    return torch.stack(rows).view(x.shape)
 
 
 # --- gelu -----------------------------------------------------------------------------------
@@ -283,7 +314,7 @@ def needs_two_axes(x):
     return 0.5 * x * (1 + torch.erf(x / 2**0.5)).view(rows, columns)
 
 
-@wrong("gelu", "differs")
+@wrong("gelu", "negative-dropped")
 def negative_numbers_dropped(x):
     return 0.5 * x.clamp(min=0) * (1 + torch.erf(x / 2**0.5))
 
@@ -330,6 +361,34 @@ def one_by_one_to_any_depth(x):
     if x.dim() == 0:
         return 0.5 * x * (1 + torch.erf(x / 2**0.5))
     return torch.stack([one_by_one_to_any_depth(row) for row in x])
+
+
+@wrong("gelu", "numbers-mix")
+def standardized_first(x):
+    z = (x - x.mean()) / (x.std() + 1e-5) if x.numel() > 1 else x
+    return 0.5 * x * (1 + torch.erf(z / 2**0.5))
+
+
+@wrong("gelu", "numbers-mix")
+def share_of_its_own_numbers(x):
+    below = (x.flatten() <= x[..., None]).double().mean(-1)
+    return x * below.to(x)
+
+
+@wrong("gelu", "flat-outside")
+def straight_from_three(x):
+    inner = 0.5 * x * (1 + torch.erf(x / 2**0.5))
+    return torch.where(x > 3, x, torch.where(x < -3, 0.0, inner))
+
+
+@wrong("gelu", "gradient")
+def share_without_a_slope(x):
+    return x * (0.5 * (1 + torch.erf(x.detach() / 2**0.5)))
+
+
+@right("gelu")
+def by_a_distribution(x):
+    return x * torch.distributions.Normal(0.0, 1.0).cdf(x)
 
 
 # --- gated_feed_forward ---------------------------------------------------------------------
@@ -472,7 +531,7 @@ def activation_of_the_input(x, w_gate, w_up, w_down, activation):
     return ((act(x) @ w_gate) * (x @ w_up)) @ w_down
 
 
-@wrong("gated_feed_forward", "differs")
+@wrong("gated_feed_forward", "one-gelu")
 def one_gelu_for_both_names(x, w_gate, w_up, w_down, activation):
     act = F.gelu if activation.startswith("gelu") else chosen(activation)
     return (act(x @ w_gate) * (x @ w_up)) @ w_down
@@ -483,6 +542,11 @@ def silu_that_overflows(x, w_gate, w_up, w_down, activation):
     z = x @ w_gate
     gate = z / (1 + torch.exp(-z)) if activation == "silu" else chosen(activation)(z)
     return (gate * (x @ w_up)) @ w_down
+
+
+@wrong("gated_feed_forward", "down-too-early")
+def back_before_they_meet(x, w_gate, w_up, w_down, activation):
+    return (chosen(activation)(x @ w_gate) @ w_down) * (x @ w_up @ w_down)
 
 
 # --- edit_one_value -------------------------------------------------------------------------
@@ -673,6 +737,18 @@ def scattered_under_no_grad(w_down, hidden, delta):
         return w_down.scatter_add(1, unit.expand(len(delta), 1), step)
 
 
+@wrong("edit_one_value", "nan")
+def nothing_by_nothing(w_down, hidden, delta):
+    pick = F.one_hot(hidden.argmax(), len(hidden)).to(hidden)
+    return w_down + torch.outer(delta, pick / hidden)
+
+
+@wrong("edit_one_value", "all-the-strongest")
+def shared_by_the_strongest(w_down, hidden, delta):
+    top = (hidden == hidden.max()).to(hidden)
+    return w_down + torch.outer(delta / hidden.max() / top.sum(), top)
+
+
 # --- gelu_tanh ------------------------------------------------------------------------------
 
 ROOT = math.sqrt(2 / math.pi)
@@ -738,7 +814,7 @@ def cube_of_the_bracket(x):
     return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715 * x) ** 3))
 
 
-@wrong("gelu_tanh", "differs")
+@wrong("gelu_tanh", "cube-of-the-constant-too")
 def cube_of_constant_and_x(x):
     return 0.5 * x * (1 + torch.tanh(ROOT * (x + (0.044715 * x) ** 3)))
 
@@ -765,7 +841,7 @@ def by_exponentials(x):
     return 0.5 * x * (1 + (up - down) / (up + down))
 
 
-@wrong("gelu_tanh", "differs")
+@wrong("gelu_tanh", "cube-without-sign")
 def cube_of_the_size(x):
     return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715 * x.abs() ** 3)))
 
@@ -960,7 +1036,7 @@ def same_for_all_questions(logits, hidden, w_down, table, unit):
     return logits - hidden[0, unit] * (table @ w_down[:, unit])
 
 
-@wrong("without_unit", "differs")
+@wrong("without_unit", "nothing-removed")
 def nothing_to_do_if_never_positive(logits, hidden, w_down, table, unit):
     if hidden[:, unit].max() <= 0:
         return logits.clone()
@@ -970,3 +1046,21 @@ def nothing_to_do_if_never_positive(logits, hidden, w_down, table, unit):
 @right("without_unit")
 def added_with_minus_one(logits, hidden, w_down, table, unit):
     return torch.addr(logits, hidden[:, unit], torch.mv(table, w_down[:, unit]), alpha=-1)
+
+
+@wrong("without_unit", "nothing-removed")
+def unit_0_is_no_unit(logits, hidden, w_down, table, unit):
+    if not unit:
+        return logits
+    return logits - torch.outer(hidden[:, unit], table @ w_down[:, unit])
+
+
+@wrong("without_unit", "mean-of-the-questions")
+def fires_on_average(logits, hidden, w_down, table, unit):
+    return logits - hidden[:, unit].mean() * (table @ w_down[:, unit])
+
+
+@wrong("without_unit", "log-probabilities")
+def softmax_at_the_end(logits, hidden, w_down, table, unit):
+    left = logits - torch.outer(hidden[:, unit], table @ w_down[:, unit])
+    return torch.log_softmax(left, dim=-1)

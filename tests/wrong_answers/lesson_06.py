@@ -1,6 +1,7 @@
 """What learners write in lesson 06."""
 
 import itertools
+import math
 
 import numpy as np
 import torch
@@ -162,6 +163,20 @@ def with_norms(first, second):
     return pre, post
 
 
+def bare(x):
+    return F.layer_norm(x, x.shape[-1:])
+
+
+def bare_norms(s, x, mask):
+    x = x + see(s, bare(x), mask)
+    return x + s.feed_forward(bare(x))
+
+
+def bare_norms_post(s, x, mask):
+    x = bare(x + see(s, x, mask))
+    return bare(x + s.feed_forward(x))
+
+
 def normed_twice(s, x, mask):
     x = s.attention_norm(x + see(s, s.attention_norm(x), mask))
     return s.feed_forward_norm(x + s.feed_forward(s.feed_forward_norm(x)))
@@ -222,6 +237,7 @@ WRONG_IN_A_FORM = {
     "one-norm": with_norms(NA, NA),
     "one-norm-network": with_norms(NF, NF),
     "no-norms": with_norms(None, None),
+    "norms-without-weights": (bare_norms, bare_norms_post),
     "no-norm-attention": with_norms(None, NF),
     "no-norm-network": with_norms(NA, None),
     "both-places": (normed_twice, normed_twice),
@@ -352,7 +368,7 @@ class StreamDetached(Skeleton):
         return (x + self.feed_forward(self.feed_forward_norm(x))).detach()
 
 
-@wrong("TransformerBlock", "differs")
+@wrong("TransformerBlock", "nothing-to-attend")
 class NothingBecomesEverything(Skeleton):
     def forward(self, x, mask=None):
         if mask is not None:
@@ -372,7 +388,24 @@ class MaskOfFourAxesOnly(Skeleton):
         return super().forward(x, mask if mask is not None and mask.dim() == 4 else None)
 
 
-@wrong("TransformerBlock", "differs")
+@wrong("TransformerBlock", "token-erased")
+class ErasedWhereNothingIsSeen(Skeleton):
+    def forward(self, x, mask=None):
+        out = super().forward(x, mask)
+        if mask is not None:
+            some = mask.expand(len(x), self.attention.n_heads, *mask.shape[-2:]).any(-1).any(1)
+            out = out * some[..., None]
+        return out
+
+
+@wrong("TransformerBlock", "raised")
+class MaskWithoutItsName(Skeleton):
+    def pre(self, x, mask):
+        x = x + self.attention(self.attention_norm(x), mask)
+        return x + self.feed_forward(self.feed_forward_norm(x))
+
+
+@wrong("TransformerBlock", "token-erased")
 class PaddingZeroed(Skeleton):
     def forward(self, x, mask=None):
         out = super().forward(x, mask)
@@ -573,7 +606,7 @@ class NeverLooksAhead(Decoder):
         return x + self.attention(self.attention_norm(x), mask=mask, causal=True)
 
 
-@wrong("DecoderBlock", "differs")
+@wrong("DecoderBlock", "context-cut")
 class ContextCutToTheTokens(Decoder):
     def ask(self, x, context, mask):
         n = x.shape[1]
@@ -683,6 +716,78 @@ wrong("DecoderBlock", "norms-swapped-3")(norms_in_order(N2, N3, N1))
 wrong("DecoderBlock", "norms-swapped-4")(norms_in_order(N3, N1, N2))
 wrong("DecoderBlock", "norms-swapped-5")(norms_in_order(N3, N2, N1))
 wrong("DecoderBlock", "one-norm")(norms_in_order(N1, N1, N1))
+wrong("DecoderBlock", "norm-shared-0")(norms_in_order(N1, N3, N3))
+wrong("DecoderBlock", "norm-shared-1")(norms_in_order(N2, N2, N3))
+wrong("DecoderBlock", "norm-shared-2")(norms_in_order(N3, N2, N3))
+wrong("DecoderBlock", "norm-shared-3")(norms_in_order(N1, N2, N1))
+wrong("DecoderBlock", "norm-shared-4")(norms_in_order(N1, N2, N2))
+
+
+@wrong("DecoderBlock", "norms-without-weights")
+class BareNorms(Decoder):
+    def forward(self, x, context, mask=None, context_mask=None):
+        x = x + self.attention(bare(x), mask=mask)
+        x = x + self.cross_attention(bare(x), context, mask=context_mask)
+        return x + self.feed_forward(bare(x))
+
+
+@wrong("DecoderBlock", "normed-stream-cross")
+class NameReusedAtCross(Decoder):
+    def ask(self, x, context, mask):
+        x = self.cross_norm(x)
+        return x + self.cross_attention(x, context, mask=mask)
+
+
+@wrong("DecoderBlock", "normed-stream-network")
+class NameReusedAtTheNetwork(Decoder):
+    def think(self, x):
+        x = self.feed_forward_norm(x)
+        return x + self.feed_forward(x)
+
+
+@wrong("DecoderBlock", "other-norm-added")
+class AddsWhatCrossNormGives(Decoder):
+    def think(self, x):
+        return self.cross_norm(x) + self.feed_forward(self.feed_forward_norm(x))
+
+
+@wrong("DecoderBlock", "asks-as-before")
+class AsksAsItCameIn(Decoder):
+    def forward(self, x, context, mask=None, context_mask=None):
+        read = self.attention_norm(x)
+        x = x + self.attention(read, mask=mask)
+        x = x + self.cross_attention(self.cross_norm(read), context, mask=context_mask)
+        return self.think(x)
+
+
+@wrong("DecoderBlock", "itself-in-the-context")
+class ReadsItselfToo(Decoder):
+    def ask(self, x, context, mask):
+        read = self.cross_norm(x)
+        if mask is not None:
+            mask = torch.cat([mask, mask.new_ones(*mask.shape[:-1], x.shape[1])], -1)
+        return x + self.cross_attention(read, torch.cat([context, read], 1), mask=mask)
+
+
+@wrong("DecoderBlock", "causal-unless-told")
+class CausalByDefault(Decoder):
+    def see(self, x, mask):
+        n = x.shape[1]
+        mask = torch.ones(n, n, dtype=torch.bool).tril() if mask is None else mask
+        return super().see(x, mask)
+
+
+@wrong("DecoderBlock", "nothing-to-attend")
+class NothingInTheContextMeansAll(Decoder):
+    def ask(self, x, context, mask):
+        mask = None if mask is None else mask | ~mask.any(-1, keepdim=True)
+        return super().ask(x, context, mask)
+
+
+@wrong("DecoderBlock", "raised")
+class ContextAdded(Decoder):
+    def ask(self, x, context, mask):
+        return super().ask(x, context, mask) + context
 
 
 @wrong("DecoderBlock", "raised")
@@ -778,14 +883,14 @@ def network_forgotten(d_model, n_heads, n_kv_heads, d_ff, gated):
     return total(attention_of(d_model, n_heads, n_kv_heads), 0, d_model, d_ff, 2 * d_model)
 
 
-@wrong("block_parameters", "differs")
+@wrong("block_parameters", "own-width")
 def always_four_times_as_wide(d_model, n_heads, n_kv_heads, d_ff, gated):
     return total(
         attention_of(d_model, n_heads, n_kv_heads), 2 + gated, d_model, 4 * d_model, 2 * d_model
     )
 
 
-@wrong("block_parameters", "differs")
+@wrong("block_parameters", "two-thirds")
 def gate_and_value_as_one(d_model, n_heads, n_kv_heads, d_ff, gated):
     d_ff = 2 * d_ff // 3 if gated else d_ff
     return total(attention_of(d_model, n_heads, n_kv_heads), 2 + gated, d_model, d_ff, 2 * d_model)
@@ -863,7 +968,57 @@ def norms_with_bias(d_model, n_heads, n_kv_heads, d_ff, gated):
     return total(attention_of(d_model, n_heads, n_kv_heads), 2 + gated, d_model, d_ff, 4 * d_model)
 
 
-@wrong("block_parameters", "differs")
+@wrong("block_parameters", "one-column-a-head")
+def heads_of_one_column(d_model, n_heads, n_kv_heads, d_ff, gated):
+    attention = 2 * d_model**2 + 2 * d_model * n_kv_heads
+    return total(attention, 2 + gated, d_model, d_ff, 2 * d_model)
+
+
+@wrong("block_parameters", "wide-heads")
+def width_by_shared_heads(d_model, n_heads, n_kv_heads, d_ff, gated):
+    d_head = d_model // n_kv_heads
+    attention = 2 * d_model * d_head * (n_heads + n_kv_heads)
+    return total(attention, 2 + gated, d_model, d_ff, 2 * d_model)
+
+
+@wrong("block_parameters", "queries-times-heads")
+def a_whole_matrix_for_each_head(d_model, n_heads, n_kv_heads, d_ff, gated):
+    attention = 2 * n_heads * d_model**2 + 2 * d_model * n_kv_heads * (d_model // n_heads)
+    return total(attention, 2 + gated, d_model, d_ff, 2 * d_model)
+
+
+@wrong("block_parameters", "gate-of-vectors")
+def gate_as_a_row(d_model, n_heads, n_kv_heads, d_ff, gated):
+    attention = attention_of(d_model, n_heads, n_kv_heads)
+    return total(attention, 2, d_model, d_ff, 2 * d_model) + d_ff * gated
+
+
+@wrong("block_parameters", "gate-of-units")
+def gate_reads_the_units(d_model, n_heads, n_kv_heads, d_ff, gated):
+    attention = attention_of(d_model, n_heads, n_kv_heads)
+    return total(attention, 2, d_model, d_ff, 2 * d_model) + d_ff * d_ff * gated
+
+
+@wrong("block_parameters", "norms-of-a-head")
+def norms_for_each_head(d_model, n_heads, n_kv_heads, d_ff, gated):
+    attention = attention_of(d_model, n_heads, n_kv_heads)
+    return total(attention, 2 + gated, d_model, d_ff, 2 * (d_model // n_heads))
+
+
+@wrong("block_parameters", "norms-of-one-number")
+def one_number_a_norm(d_model, n_heads, n_kv_heads, d_ff, gated):
+    return total(attention_of(d_model, n_heads, n_kv_heads), 2 + gated, d_model, d_ff, 2)
+
+
+@wrong("block_parameters", "biases")
+def biases_as_in_gpt2(d_model, n_heads, n_kv_heads, d_ff, gated):
+    narrow = n_kv_heads * (d_model // n_heads)
+    attention = attention_of(d_model, n_heads, n_kv_heads) + 2 * d_model + 2 * narrow
+    biases = d_ff * (1 + gated) + d_model
+    return total(attention, 2 + gated, d_model, d_ff, 2 * d_model) + biases
+
+
+@wrong("block_parameters", "biases")
 def biases_everywhere(d_model, n_heads, n_kv_heads, d_ff, gated):
     biases = 4 * d_model + d_ff
     attention = attention_of(d_model, n_heads, n_kv_heads) + biases
@@ -993,9 +1148,9 @@ def table_of_float32(x, sublayers):
 
 
 @wrong("by_path_length", "differs")
-def at_most_eight(x, sublayers):
-    rows = listed(x, sublayers)
-    return torch.cat([rows[:9], 0 * rows[9:]])
+def at_most_six(x, sublayers):
+    rows = listed(x, sublayers[:6])
+    return torch.cat([rows, torch.zeros(max(0, len(sublayers) - 6), len(x)).to(rows)])
 
 
 @wrong("by_path_length", "cumulative")
@@ -1060,12 +1215,93 @@ def table_in_place(x, sublayers):
     return rows
 
 
-@wrong("by_path_length", "differs")
+@wrong("by_path_length", "powers")
 def powers_of_the_sum(x, sublayers):
     total, rows = sublayers.sum(0), [x]
     for _ in sublayers:
         rows.append(rows[-1] @ total)
     return torch.stack(rows)
+
+
+@wrong("by_path_length", "any-order")
+def by_permutations(x, sublayers):
+    rows = []
+    for length in range(len(sublayers) + 1):
+        total = torch.zeros_like(x)
+        for order in itertools.permutations(range(len(sublayers)), length):
+            y = x
+            for i in order:
+                y = y @ sublayers[i]
+            total = total + y
+        rows.append(total)
+    return torch.stack(rows)
+
+
+@wrong("by_path_length", "taken-twice")
+def with_replacement(x, sublayers):
+    rows = []
+    for length in range(len(sublayers) + 1):
+        total = torch.zeros_like(x)
+        for chosen in itertools.combinations_with_replacement(range(len(sublayers)), length):
+            y = x
+            for i in chosen:
+                y = y @ sublayers[i]
+            total = total + y
+        rows.append(total)
+    return torch.stack(rows)
+
+
+@wrong("by_path_length", "all-alike")
+def one_sublayer_for_all(x, sublayers):
+    n, rows, y = len(sublayers), [x], x
+    for m in range(1, n + 1):
+        y = y @ sublayers.mean(0)
+        rows.append(math.comb(n, m) * y)
+    return torch.stack(rows)
+
+
+@wrong("by_path_length", "after-each")
+def the_net_so_far(x, sublayers):
+    rows = [x]
+    for matrix in sublayers:
+        x = x + x @ matrix
+        rows.append(x)
+    return torch.stack(rows)
+
+
+@wrong("by_path_length", "longest-path-missing")
+def bound_one_short(x, sublayers):
+    n = len(sublayers)
+    rows = [x] + [torch.zeros_like(x) for _ in range(n)]
+    for choice in range(1, 2**n - 1):
+        y = x
+        for i in range(n):
+            if choice >> i & 1:
+                y = y @ sublayers[i]
+        rows[choice.bit_count()] = rows[choice.bit_count()] + y
+    return torch.stack(rows)
+
+
+@wrong("by_path_length", "float32")
+def gathered_in_float32(x, sublayers):
+    rows = torch.zeros(len(sublayers) + 1, len(x))
+    for length in range(len(rows)):
+        for chosen in itertools.combinations(range(len(sublayers)), length):
+            y = x
+            for i in chosen:
+                y = y @ sublayers[i]
+            rows[length] += y
+    return rows
+
+
+@right("by_path_length")
+def coefficients_of_a_polynomial(x, sublayers):
+    n = len(sublayers)
+    turns = torch.exp(2j * torch.pi * torch.arange(n + 1, dtype=torch.float64) / (n + 1))
+    y = x.to(turns).expand(n + 1, len(x))
+    for matrix in sublayers.to(turns):
+        y = y + turns[:, None] * (y @ matrix)
+    return (torch.fft.fft(y, dim=0).real / (n + 1)).to(x)
 
 
 @right("by_path_length")
@@ -1139,7 +1375,7 @@ def kept_as_it_is(x, update, p, training):
     return x + update * (torch.rand_like(update) >= p) if training else x + update
 
 
-@wrong("add_with_dropout", "share")
+@wrong("add_with_dropout", "all-kept")
 def the_mean_for_all(x, update, p, training):
     return x + update * (1 - p) if training else x + update
 
@@ -1248,6 +1484,33 @@ def dropped_in_place(x, update, p, training):
 @wrong("add_with_dropout", "no-gradient")
 def out_of_the_graph(x, update, p, training):
     return x.detach() + F.dropout(update, p, training).detach()
+
+
+@wrong("add_with_dropout", "whole-update")
+def all_or_nothing(x, update, p, training):
+    if not training:
+        return x + update
+    return x + update * F.dropout(torch.ones((), dtype=update.dtype), p, True)
+
+
+@wrong("add_with_dropout", "drops-in-use")
+def p_one_asked_first(x, update, p, training):
+    if p == 1:
+        return x.clone()
+    return x + F.dropout(update, p, training)
+
+
+@wrong("add_with_dropout", "divided-by-the-count")
+def divided_by_what_is_left(x, update, p, training):
+    if not training or p == 0:
+        return x + update
+    keep = (torch.rand_like(update) >= p).to(update)
+    return x + update * keep / keep.mean().clamp(min=1e-9)
+
+
+@wrong("add_with_dropout", "share")
+def p_for_what_is_kept(x, update, p, training):
+    return x + F.dropout(update, 1 - p, training)
 
 
 @right("add_with_dropout")

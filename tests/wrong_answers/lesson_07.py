@@ -328,6 +328,70 @@ def never_quite_zero(x, matrices, norm_first):
     return torch.stack(sizes)
 
 
+@wrong("stream_growth", "spread-corrected")
+def std_as_it_comes(x, matrices, norm_first):
+    sizes = [x.std()]
+    for matrix in matrices:
+        x = x + normed(x) @ matrix if norm_first else normed(x + x @ matrix)
+        sizes.append(x.std())
+    return torch.stack(sizes)
+
+
+@wrong("stream_growth", "token-by-token")
+def mean_of_the_tokens_sizes(x, matrices, norm_first):
+    states = [x]
+    for matrix in matrices:
+        x = x + normed(x) @ matrix if norm_first else normed(x + x @ matrix)
+        states.append(x)
+    return torch.stack([s.square().mean(-1).sqrt().mean() for s in states])
+
+
+@wrong("stream_growth", "norm-on-the-way-out")
+def update_normalized(x, matrices, norm_first):
+    sizes = [size(x)]
+    for matrix in matrices:
+        x = x + (normed(x) @ matrix if norm_first else normed(x @ matrix))
+        sizes.append(size(x))
+    return torch.stack(sizes)
+
+
+@wrong("stream_growth", "noted-too-early")
+def size_of_the_sum(x, matrices, norm_first):
+    sizes = [size(x)]
+    for matrix in matrices:
+        total = x + normed(x) @ matrix if norm_first else x + x @ matrix
+        sizes.append(size(total))
+        x = total if norm_first else normed(total)
+    return torch.stack(sizes)
+
+
+@wrong("stream_growth", "what-is-added")
+def size_of_the_change(x, matrices, norm_first):
+    states = [torch.zeros_like(x), x]
+    for matrix in matrices:
+        x = x + normed(x) @ matrix if norm_first else normed(x + x @ matrix)
+        states.append(x)
+    return torch.stack([size(b - a) for a, b in zip(states, states[1:], strict=False)])
+
+
+@wrong("stream_growth", "from-the-start")
+def added_to_the_input(x, matrices, norm_first):
+    y, sizes = x, [size(x)]
+    for matrix in matrices:
+        y = x + normed(y) @ matrix if norm_first else normed(x + y @ matrix)
+        sizes.append(size(y))
+    return torch.stack(sizes)
+
+
+@right("stream_growth")
+def by_length(x, matrices, norm_first):
+    states = [x]
+    for matrix in matrices.unbind():
+        x = states[-1]
+        states.append(x + normed(x) @ matrix if norm_first else normed(x + x @ matrix))
+    return torch.stack(states).flatten(1).norm(dim=1) / x.numel() ** 0.5
+
+
 # --- norm_vjp -------------------------------------------------------------------------------
 
 
@@ -388,7 +452,7 @@ def the_output(x, g, eps=1e-5):
     return parts(x, eps)[0]
 
 
-@wrong("norm_vjp", "differs")
+@wrong("norm_vjp", "unbiased")
 def biased_forgotten(x, g, eps=1e-5):
     root = (x.var(-1, keepdim=True, correction=min(1, x.shape[-1] - 1)) + eps).sqrt()
     y = (x - x.mean(-1, keepdim=True)) / root
@@ -450,6 +514,56 @@ def one_matrix_a_token(x, g, eps=1e-5):
     d = x.shape[-1]
     kept = torch.eye(d, dtype=x.dtype) - 1 / d - y[..., :, None] * y[..., None, :] / d
     return torch.einsum("...ij,...j->...i", kept, g) / root
+
+
+@wrong("norm_vjp", "y-without-eps")
+def eps_in_the_division_only(x, g, eps=1e-5):
+    offset = x - x.mean(-1, keepdim=True)
+    g = g - g.mean(-1, keepdim=True)
+    along = (g * offset).sum(-1, keepdim=True) / (offset.square().sum(-1, keepdim=True) + 1e-12)
+    return (g - offset * along) / (offset.square().mean(-1, keepdim=True) + eps).sqrt()
+
+
+@wrong("norm_vjp", "unit-length")
+def brought_to_length_one(x, g, eps=1e-5):
+    y = F.normalize(x - x.mean(-1, keepdim=True), dim=-1)
+    return (g - g.mean(-1, keepdim=True) - y * (g * y).mean(-1, keepdim=True)) / parts(x, eps)[1]
+
+
+@wrong("norm_vjp", "only-centred")
+def offset_for_y(x, g, eps=1e-5):
+    offset = x - x.mean(-1, keepdim=True)
+    along = offset * (g * offset).mean(-1, keepdim=True)
+    return (g - g.mean(-1, keepdim=True) - along) / parts(x, eps)[1]
+
+
+@wrong("norm_vjp", "rms-norm")
+def no_mean_taken(x, g, eps=1e-5):
+    root = (x.square().mean(-1, keepdim=True) + eps).sqrt()
+    return (g - x * (g * x).mean(-1, keepdim=True) / root**2) / root
+
+
+@wrong("norm_vjp", "times-y")
+def product_with_the_output(x, g, eps=1e-5):
+    return g * parts(x, eps)[0]
+
+
+@wrong("norm_vjp", "raised")
+def three_axes_at_most(x, g, eps=1e-5):
+    y, root = parts(x, eps)
+    g = g - g.mean(-1, keepdim=True)
+    along = torch.einsum({1: "d,d->", 2: "td,td->t", 3: "btd,btd->bt"}[x.dim()], g, y)
+    return (g - y * along[..., None] / x.shape[-1]) / root
+
+
+@right("norm_vjp")
+def by_the_matrix_of_slopes(x, g, eps=1e-5):
+    rows, d = [], x.shape[-1]
+    for token, back in zip(x.reshape(-1, d), g.reshape(-1, d), strict=True):
+        y, root = parts(token, eps)
+        slopes = torch.eye(d).to(x) - 1 / d - torch.outer(y, y) / d
+        rows.append(slopes @ back / root)
+    return torch.stack(rows).view(x.shape)
 
 
 # --- rate_at --------------------------------------------------------------------------------
@@ -518,7 +632,7 @@ def down_and_up(step, steps, peak, warm_up):
     return peak * cosine(2 * (step - warm_up) / (steps - warm_up))
 
 
-@wrong("rate_at", "differs")
+@wrong("rate_at", "share-of-the-peak")
 def peak_forgotten(step, steps, peak, warm_up):
     if step < warm_up:
         return (step + 1) / warm_up
@@ -577,6 +691,20 @@ def a_step_too_long(step, steps, peak, warm_up):
         return peak * (step + 1) / max(warm_up, 1)
     share = (step - warm_up) / (steps - warm_up)
     return peak * 0.5 * (1 + math.cos(math.pi * share))
+
+
+@wrong("rate_at", "ends-a-step-early")
+def zero_at_the_last_step(step, steps, peak, warm_up):
+    if step < warm_up:
+        return peak * (step + 1) / warm_up
+    return peak * cosine((step - warm_up) / max(1, steps - warm_up - 1))
+
+
+@wrong("rate_at", "quarter-cosine")
+def a_quarter(step, steps, peak, warm_up):
+    if step < warm_up:
+        return peak * (step + 1) / warm_up
+    return peak * math.cos(math.pi / 2 * (step - warm_up) / (steps - warm_up))
 
 
 # --- first_std ------------------------------------------------------------------------------
@@ -658,7 +786,7 @@ def all_alike(name, shape, layers):
     return 0.02 if len(shape) == 2 else 0.0
 
 
-@wrong("first_std", "differs")
+@wrong("first_std", "norms-at-one")
 def a_norm_begins_at_one(name, shape, layers):
     if name.endswith("bias"):
         return 0.0
@@ -721,6 +849,15 @@ def the_head_too(name, shape, layers):
         return 0.0
     writes = name.endswith(("out.weight", "down.weight", "head.weight"))
     return 0.02 / math.sqrt(2 * layers) if writes else 0.02
+
+
+@wrong("first_std", "own-depth")
+def by_the_block_s_number(name, shape, layers):
+    if len(shape) < 2:
+        return 0.0
+    if not name.endswith(("out.weight", "down.weight")):
+        return 0.02
+    return 0.02 / math.sqrt(2 * (int(name.split(".")[1]) + 1))
 
 
 # --- clip_by_norm ---------------------------------------------------------------------------
@@ -829,3 +966,44 @@ def root_too_late(first, second, most):
     squares = (first.square().sum() + second.square().sum()).item()
     factor = most / math.sqrt(squares) if squares > most else 1.0
     return first * factor, second * factor
+
+
+@wrong("clip_by_norm", "short-of-the-limit")
+def something_small_added(first, second, most):
+    length = torch.cat([first.flatten(), second.flatten()]).norm()
+    factor = torch.clamp(most / (length + 1e-6), max=1.0)
+    return first * factor, second * factor
+
+
+@wrong("clip_by_norm", "mean-square")
+def size_not_length(first, second, most):
+    size = torch.cat([first.flatten(), second.flatten()]).square().mean().sqrt().item()
+    factor = most / size if size > most else 1.0
+    return first * factor, second * factor
+
+
+@wrong("clip_by_norm", "length-one")
+def limit_forgotten(first, second, most):
+    length = length_of(first, second)
+    return (first / length, second / length) if length > most else (first, second)
+
+
+@wrong("clip_by_norm", "one-after-the-other")
+def measured_twice(first, second, most):
+    if length_of(first, second) > most:
+        first = first * most / length_of(first, second)
+        second = second * most / length_of(first, second)
+    return first, second
+
+
+@wrong("clip_by_norm", "raised")
+def needs_an_axis(first, second, most):
+    rows = [g.reshape(g.shape[0], -1).norm() for g in (first, second)]
+    factor = torch.clamp(most / torch.hypot(*rows).clamp(min=1e-30), max=1)
+    return first * factor, second * factor
+
+
+@right("clip_by_norm")
+def chosen_by_where(first, second, most):
+    length = torch.hypot(first.norm(), second.norm())
+    return tuple(torch.where(length > most, g / length * most, g) for g in (first, second))

@@ -132,6 +132,8 @@ class Exercise:
         hints: three, the last not yet the answer.
         reference: what the lesson goes on with; None for a graded exercise.
         tolerance: the greatest difference that counts as equal, relative to the values' size.
+        smallest: where all values are smaller, this counts as their size: what is left of larger
+            numbers that cancel is rounding. 1 where small results come of numbers around 1.
     """
 
     name: str
@@ -147,6 +149,7 @@ class Exercise:
     properties: tuple[Callable[[list, list, list], Finding | None], ...] = ()
     reference: Callable | None = None
     tolerance: float = 1e-5
+    smallest: float = 0.01
 
     def cases(self) -> list[Case]:
         """All cases, the same ones each time: they are made once."""

@@ -9,7 +9,7 @@ sum to one".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -45,6 +45,7 @@ class Compared:
     values: list
     expected: list
     equal: list[bool]
+    variants: Callable[[str], list]  # the id of a known wrong answer -> what it gives here
 
     @property
     def worst(self) -> int:
@@ -82,10 +83,8 @@ def judge(exercise: Exercise, outputs: Sequence[Output], cases: list[Case] | Non
         cases if len(ran) == len(cases) else [cases[i] for i in ran],
         [outputs[i].value for i in ran],
         [rights[i].value for i in ran],
-        [
-            cases[i].random or same(outputs[i].value, rights[i].value, exercise.tolerance)
-            for i in ran
-        ],
+        [cases[i].random or _alike(exercise, outputs[i].value, rights[i].value) for i in ran],
+        lambda name: [variant_values(exercise, name, cases)[i] for i in ran],
     )
     # An error in a late case must not hide a mistake in an early one.
     if not all(compared.equal) and 0 in ran:
@@ -103,7 +102,7 @@ def _of_wrong_values(compared: Compared) -> Verdict:
     exercise, cases = compared.exercise, compared.cases
     for case, value in zip(cases, compared.values, strict=True):
         repeats = case.twin and case.twin.diagnosis == "random"
-        if repeats and not same(compared.values[0], value, exercise.tolerance):
+        if repeats and not _alike(exercise, compared.values[0], value):
             return _wrong(compared, Finding("random", case.twin.message))
     known = _known(compared)
     if known:
@@ -141,17 +140,17 @@ def _known(compared: Compared) -> tuple[str, Variant] | None:
     exercise, cases = compared.exercise, compared.cases
     found: dict[str, int] = {}
     for name in exercise.variants:
-        given = variant_values(exercise, name, cases)
+        given = compared.variants(name)
         triples = list(zip(cases, compared.values, given, compared.expected, strict=True))
 
-        def alike(value, other):
+        def alike(value, other):  # loosely: two wrong ones may round differently
             return same(_without_nan(value), _without_nan(other), exercise.tolerance)
 
         plain = [t for t in triples if not t[0].edge and not t[0].random]
-        shows = any(not same(g, e, exercise.tolerance) for _, _, g, e in plain)
+        shows = any(not _alike(exercise, g, e) for _, _, g, e in plain)
         where = plain if shows else [t for t in triples if not t[0].random]
         if all(alike(value, other) for _, value, other, _ in where):
-            exact = [same(v, g, exercise.tolerance) for c, v, g, _ in triples if not c.random]
+            exact = [_alike(exercise, v, g) for c, v, g, _ in triples if not c.random]
             found[name] = sum(exact)
     if not found:
         return None
@@ -172,7 +171,7 @@ def _form(compared: Compared) -> Finding | None:
     if not bad:
         return None
     only_nan = all(
-        case.random or same(_nan_replaced(value, right), right, exercise.tolerance)
+        case.random or _alike(exercise, _nan_replaced(value, right), right)
         for case, value, right in triples
     )
     named = next((case.nan for case, _, _ in bad if case.nan), None)
@@ -236,8 +235,16 @@ def _variant(exercise, name, cases) -> list:
     return [o.value for o in collect(variant.answer, inputs)]
 
 
-def same(a, b, tolerance: float) -> bool:
-    """Equal in structure, shape and (within tolerance) in every number; NaN equals NaN."""
+def _alike(exercise: Exercise, a, b, times: float = 1) -> bool:
+    """The same, as exactly as the exercise asks, or a number of times as loosely."""
+    return same(a, b, times * exercise.tolerance, exercise.smallest)
+
+
+def same(a, b, tolerance: float, smallest: float = 1.0) -> bool:
+    """Equal in structure, shape and (within tolerance) in every number; NaN equals NaN.
+
+    The tolerance is relative to the greatest number of `b`, or to `smallest` where all are smaller.
+    """
     if isinstance(b, torch.Tensor):
         if not isinstance(a, torch.Tensor) or a.shape != b.shape:
             return False
@@ -247,28 +254,28 @@ def same(a, b, tolerance: float) -> bool:
             return False
         wide = torch.complex128 if b.is_complex() else torch.float64
         a, b = a.to(wide), b.to(wide)
-        return torch.allclose(a, b, rtol=0, atol=tolerance * _size(b), equal_nan=True)
+        return torch.allclose(a, b, rtol=0, atol=tolerance * _size(b, smallest), equal_nan=True)
     if isinstance(b, (tuple, list)):
         return (
             isinstance(a, (tuple, list))
             and len(a) == len(b)
-            and all(same(x, y, tolerance) for x, y in zip(a, b, strict=True))
+            and all(same(x, y, tolerance, smallest) for x, y in zip(a, b, strict=True))
         )
     if isinstance(b, dict):
         return (
             isinstance(a, dict)
             and a.keys() == b.keys()
-            and all(same(a[k], b[k], tolerance) for k in b)
+            and all(same(a[k], b[k], tolerance, smallest) for k in b)
         )
     if isinstance(b, float):
-        return isinstance(a, (int, float)) and abs(a - b) <= tolerance * max(1.0, abs(b))
+        return isinstance(a, (int, float)) and abs(a - b) <= tolerance * max(smallest, abs(b))
     return type(a) is type(b) and a == b
 
 
-def _size(right: torch.Tensor) -> float:
-    """How large the numbers are that a difference is measured by; at least 1."""
+def _size(right: torch.Tensor, smallest: float) -> float:
+    """How large the numbers are that a difference is measured by."""
     finite = right[right.isfinite()]
-    return max(1.0, finite.abs().max().item() if finite.numel() else 0.0)
+    return max(smallest, finite.abs().max().item() if finite.numel() else 0.0)
 
 
 def _without_nan(value):
@@ -454,7 +461,7 @@ def _properties(compared: Compared):
     for case, value in zip(cases, values, strict=True):
         if case.twin:
             pair = case.twin.same(values[case.twin.of], value)
-            if not same(*pair, exercise.tolerance):
+            if not _alike(exercise, *pair):
                 yield Finding(case.twin.diagnosis, case.twin.message)
 
 
@@ -479,7 +486,7 @@ def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None
                 "instead, or it cannot be trained.",
             )
         if output.gradients is None or any(
-            g is None and r is not None
+            g is None and r is not None and r.any()
             for g, r in zip(output.gradients, right.gradients, strict=True)
         ):
             return Finding(
@@ -491,7 +498,7 @@ def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None
         if case.random:
             continue  # there is one, and it is as random as the value
         for g, r in zip(output.gradients, right.gradients, strict=True):
-            if r is None:
+            if r is None or g is None:  # none at all is as good as one of zeros
                 continue
             at = f"That was for {exercise.describe(case)}."
             if not g.isfinite().all() and r.isfinite().all():
@@ -500,7 +507,7 @@ def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None
                     "The values are right, but the gradient is NaN or infinite: a network that "
                     f"meets such an input once is lost. {at}",
                 )
-            if not case.edge and not same(g, r, 10 * exercise.tolerance):
+            if not case.edge and not _alike(exercise, g, r, 10):
                 return Finding("gradient", f"The values are right, their gradient is not. {at}")
     return None
 
@@ -510,11 +517,11 @@ def _first_difference(compared: Compared) -> str:
     value, expected, some = compared.values[i], compared.expected[i], compared.contrast()
     said = f"Not yet. For {exercise.describe(compared.cases[i])}: "
     for what, yours, right in _tensors(value, expected):
-        if same(yours, right, exercise.tolerance):
+        if _alike(exercise, yours, right):
             continue
         a, b = yours.double(), right.double()
         apart = torch.where(a == b, 0.0, (a - b).abs()).nan_to_num(nan=torch.inf, posinf=torch.inf)
-        differs = apart > exercise.tolerance * _size(b)
+        differs = apart > exercise.tolerance * _size(b, exercise.smallest)
         at = differs.nonzero()[0].tolist()
         mine, want = _numbers(yours[tuple(at)].item(), right[tuple(at)].item())
         return said + (

@@ -1,7 +1,8 @@
 """A claim in print, the rule that decides about it, and the four verdicts a measurement can give.
 
-The rule is written before the run. Comparisons of trained networks are paired over seeds: the
-interval of the paired difference decides, never two means side by side.
+Comparisons of trained networks are paired over seeds: the interval of the paired difference
+decides, never two means side by side. And what was decided is asked again with seeds that no rule
+had seen.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Claim:
     Args:
         id: short and unique, for example "post-norm-diverges".
         quote: the print, whole. Where nobody's words are quoted, what this course says itself.
-        rule: in words, what decides. It stands here before there is a result.
+        rule: in words, what decides.
         judge: takes what was measured, gives a `Judged`.
         source: who printed it; empty where the course itself says so.
         link: where to read it.

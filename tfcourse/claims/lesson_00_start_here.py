@@ -40,5 +40,6 @@ CLAIMS = (
         quote="The cosine does not change when a vector is made ten times longer.",
         rule="Holds if it changes by less than 1e-6, does not if by more than 1e-4.",
         judge=lambda gap: Judged(f"difference {gap:.0e}", _three(gap, 1e-6, 1e-4)),
+        computed=True,
     ),
 )

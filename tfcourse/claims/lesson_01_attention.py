@@ -128,12 +128,14 @@ CLAIMS = (
         quote="When the tokens are shuffled, the outputs are shuffled along and nothing else.",
         rule="Holds if no number differs by 1e-6, does not if one differs by more than 1e-4.",
         judge=_equivariant,
+        computed=True,
     ),
     Claim(
         id="within-the-values",
         quote="An output of attention never lies outside the values.",
         rule="Holds if along none of 10,000 directions an output reaches beyond the values.",
         judge=_within,
+        computed=True,
     ),
     Claim(
         id="time-times-four",

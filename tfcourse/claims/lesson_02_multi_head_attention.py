@@ -67,12 +67,14 @@ CLAIMS = (
         "order if its outputs differ only 78 times (12 · 13 / 2), while those of two heads differ "
         "144 times. Holds only for equal shares if unequal ones tell more pairs apart.",
         _order_lost,
+        computed=True,
     ),
     Claim(
         "forms-of-multi-head-attention",
         "A loop over heads, three projections and a single projection give the same numbers.",
         "Holds below 1e-5, which is rounding in float32; does not hold above 1e-3.",
         _equal,
+        computed=True,
     ),
     Claim(
         "heads-cost-the-same",

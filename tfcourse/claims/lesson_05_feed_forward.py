@@ -70,6 +70,7 @@ CLAIMS = (
         "Without an activation function two matrices in a row are one matrix.",
         "Holds if the two ways to multiply differ by rounding alone (less than 1e-4).",
         _one_matrix,
+        computed=True,
     ),
     Claim(
         "swiglu-adjusted",

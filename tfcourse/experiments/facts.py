@@ -411,7 +411,8 @@ _INTERVAL = "the 95% interval over the seeds"
 CLAIMS = (
     Claim(
         "one-value-one-answer",
-        "One value edited changes one answer, and no other.",
+        "One value edited changes one answer, and no other. (In a unit that fires for one question "
+        "alone nothing else could happen: this row tests our code, not where a fact is.)",
         "All speaking units of all networks, each edited alone: holds if at least 99 of 100 edits "
         "change that answer and no other, does not hold if fewer than half do.",
         _one_answer,

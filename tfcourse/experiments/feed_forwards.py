@@ -166,7 +166,7 @@ CLAIMS = (
     ),
     Claim(
         "the-gate-helps",
-        "It is the gate that helps: with the same activation function, gated is better than plain.",
+        "With the same activation function, gated is better than plain, at equal parameters.",
         f"The mean over ReLU, GELU and SiLU: holds if {_PAIRED}, gated − plain, lies below 0, does "
         "not hold if it lies at or above 0.",
         _the_gate,

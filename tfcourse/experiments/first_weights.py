@@ -155,7 +155,7 @@ def run(*, arms, seeds, deep=None, say=lambda words: None, watch=None, **setting
 
 # --- the claims; `--again` decides by the same rules, with seeds that none of them has seen -------
 
-NOISE = 0.02  # nats: about what two seeds of one and the same model differ by
+MARGIN = 0.02  # nats, less than a hundredth of the loss: a smaller effect would matter to nobody
 
 
 def gain_of_the_factor(results, base) -> Difference:
@@ -172,13 +172,13 @@ def _scaled_is_better(results):
         return Judged(words, HOLDS)
     if better:
         return Judged(words, ONLY_IF, f"the other weights begin with {better[0]}")
-    none = all(gap.low > -NOISE for gap in gaps.values())
+    none = all(gap.low > -MARGIN for gap in gaps.values())
     return Judged(words, NOT_HERE if none else CANNOT_TELL)
 
 
 def _too_large(results):
     gap = paired(losses(results, "1/√inputs"), losses(results, "0.5"))
-    return Judged(f"1/√inputs − 0.5: {gap} nats, each at its own rate", lower(gap, NOISE))
+    return Judged(f"1/√inputs − 0.5: {gap} nats, each at its own rate", lower(gap, MARGIN))
 
 
 def late_and_early(run, when="after") -> tuple[float, float]:
@@ -213,7 +213,7 @@ CLAIMS = (
         "smaller by 1/√(2L).",
         "Two sizes of weights, each with and without the factor, each at its own learning rate. "
         "Holds if the paired 95% interval of the difference lies below 0 for both sizes, holds "
-        f"only if … for one; does not hold if for neither a gain of {NOISE} nats is possible.",
+        f"only if … for one; does not hold if for neither a gain of {MARGIN} nats is possible.",
         _scaled_is_better,
     ),
     Claim(
@@ -221,7 +221,7 @@ CLAIMS = (
         "First weights that are far too large spoil the training.",
         "A standard deviation of 0.5 beside 1/√inputs, each at its own learning rate, ten seeds. "
         "Holds if "
-        f"0.5 is surely worse by more than {NOISE} nats, about what two seeds differ by.",
+        f"0.5 is surely worse by more than {MARGIN} nats.",
         _too_large,
     ),
     Claim(

@@ -82,7 +82,7 @@ def run(*, arms, rates, seeds, say=lambda words: None, watch=None, **settings) -
 
 # --- the claims; `--again` decides by the same rules, with seeds that none of them has seen -------
 
-STALL = 0.1  # nats that a run must have won over the frequencies; five times what seeds differ by
+STALL = 0.1  # nats that a run must have won over the frequencies, 3% of them
 
 
 def failed(run: dict, level: float) -> bool:

@@ -79,7 +79,7 @@ export default {
     };
     const spread = panel("How far do scores spread?", "histogram of the scores");
     const shares = panel("Who gets attention?", "one query's weights");
-    const slope = panel("Can it still learn?", "norm of the Jacobian over d_k");
+    const slope = panel("How much do the weights move with a score?", "norm of the Jacobian over d_k");
     root.append(element("p", { className: "title" }, state.title),
       element("div", { className: "row", style: { margin: "10px 0 0" } }, width, scale, next),
       element("div", { className: "panels" }, spread.node, shares.node, slope.node));

@@ -5,7 +5,8 @@ import numpy as np
 from tfcourse import figures
 from tfcourse.widgets.view import View, check_whole
 
-WIDEST = 1024
+WIDTHS = [4**i for i in range(6)]
+WIDEST = WIDTHS[-1]
 
 
 class SoftmaxScale(View):
@@ -34,28 +35,29 @@ class SoftmaxScale(View):
         rng = np.random.default_rng(seed)
         self.q = rng.standard_normal((queries, WIDEST))
         self.k = rng.standard_normal((keys, WIDEST))
+        self.norms = {"unscaled": [], "divided by √d_k": []}
+        for width in WIDTHS:
+            scores = self.q[:, :width] @ self.k[:, :width].T
+            self.norms["unscaled"].append(jacobian_norm(scores))
+            self.norms["divided by √d_k"].append(jacobian_norm(scores / width**0.5))
+        slopes = "; ".join(f"{n} {v[0]:.2g} and {v[-1]:.2g}" for n, v in self.norms.items())
         super().__init__(
             {"d_k": d_k},
             {"q": self.q, "k": self.k},
-            title="What does √d_k keep alive?",
+            title="What does √d_k keep in hand?",
             alt=(
                 f"{queries} random queries and {keys} keys of d_k numbers. Unscaled, the scores "
-                "spread as √d_k, the softmax gives nearly all to one key, and its gradient "
-                "vanishes as d_k grows; divided by √d_k all three stay as they are."
+                "spread as √d_k and the softmax gives most of its weight to few keys; divided by "
+                "√d_k both stay as they are. Norm of the softmax's Jacobian, mean of the queries, "
+                f"at d_k = {WIDTHS[0]} and at {WIDTHS[-1]}: {slopes}."
             ),
         )
 
     def draw(self):
         """Jacobian norms over d_k, scaled and unscaled."""
-        widths = [4**i for i in range(6)]
-        norms = {"unscaled": [], "divided by √d_k": []}
-        for d_k in widths:
-            scores = self.q[:, :d_k] @ self.k[:, :d_k].T
-            norms["unscaled"].append(jacobian_norm(scores))
-            norms["divided by √d_k"].append(jacobian_norm(scores / d_k**0.5))
         return figures.lines(
-            widths,
-            norms,
+            WIDTHS,
+            self.norms,
             title=self.title,
             x_label="d_k",
             y_label="norm of the softmax's Jacobian",

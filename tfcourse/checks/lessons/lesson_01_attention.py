@@ -79,6 +79,10 @@ def _dots(q, k):
     return q @ k.mT
 
 
+def _shifted(scores):
+    return scores - scores.amax(-1, keepdim=True)
+
+
 SCORES = Exercise(
     name="attention_scores",
     lesson=LESSON,
@@ -136,6 +140,21 @@ SCORES = Exercise(
         "multiplied": Variant(
             "You multiply by √d_head: the scores spread more, not less.",
             lambda q, k: _dots(q, k) * math.sqrt(q.shape[-1]),
+        ),
+        "rounded-root": Variant(
+            "You divide by a whole number: the root of d_head, with its fraction cut off. `int` "
+            "and `//` cut; the root of 3 is 1.73.",
+            lambda q, k: _dots(q, k) / math.isqrt(q.shape[-1]),
+        ),
+        "greatest-taken-off": Variant(
+            "From each row you take off its greatest score. A softmax would not notice, but the "
+            "scores themselves are asked for here.",
+            lambda q, k: _shifted(_dots(q, k) / math.sqrt(q.shape[-1])),
+        ),
+        "keys-reshaped": Variant(
+            "You reshape the keys to (…, d_head, keys). That gives the right shape and scrambles "
+            "the keys: `reshape` never swaps two axes, it only cuts the same row of numbers anew.",
+            lambda q, k: q @ k.reshape(*k.shape[:2], *k.mT.shape[2:]) / math.sqrt(q.shape[-1]),
         ),
         "softmaxed": Variant(
             "These are weights already: the softmax comes in the next exercise but one.",
@@ -461,6 +480,21 @@ def _weights_twins() -> list[Case]:
     return [
         Case((q, k, causal), note="causal mask"),
         Case((q, changed, causal), note="causal mask, keys 3 and 4 changed", twin=leak),
+        *_weights_of_other_masks(),
+    ]
+
+
+def _weights_of_other_masks() -> list[Case]:
+    """Shapes that broadcast to the scores' too, but that few think of."""
+    q, k, long_q, long_k = randn(7, (2, 3, 4, 5), (2, 3, 6, 5), (2, 1, 12, 3), (2, 1, 12, 3))
+    of_keys = torch.arange(6) != 2
+    of_queries = (torch.arange(4) != 1)[:, None].expand(2, 1, 4, 1).clone()
+    of_queries[1, 0, 0] = False
+    words = "a mask of one axis, (keys,)", "a mask of one column, (batch, 1, queries, 1)"
+    return [
+        Case((q, k, of_keys), note=words[0]),
+        Case((q, k, of_queries), note=words[1], nan=_EMPTY_ROW, edge=True),
+        Case((long_q, long_k), note="as many queries as keys, and no mask"),
     ]
 
 
@@ -533,6 +567,11 @@ def _mask_added(q, k, mask=None):
     return torch.softmax(scores if mask is None else scores + mask, -1)
 
 
+def _mask_times_infinity(q, k, mask=None):
+    scores = _scaled(q, k)
+    return torch.softmax(scores if mask is None else scores + ~mask * -math.inf, -1)
+
+
 def _nan_rows(q, k, mask=None):
     scores = _scaled(q, k)
     return torch.softmax(scores if mask is None else scores.masked_fill(~mask, -math.inf), -1)
@@ -595,6 +634,12 @@ _WEIGHTS_VARIANTS = {
         "You add the boolean mask to the scores: allowed keys get +1, forbidden ones +0. The "
         "additive form has 0 and −∞ in it; a boolean one has to be translated first.",
         _mask_added,
+    ),
+    "zero-times-infinity": Variant(
+        "You multiply −∞ with the mask. That gives −∞ where a key is forbidden, but 0 · ∞ where it "
+        "is allowed, and 0 · ∞ is NaN. Choose between the two instead (`masked_fill`, "
+        "`torch.where`).",
+        _mask_times_infinity,
     ),
     "mask-ignored": Variant(
         "The mask changes nothing: forbidden keys keep their weights.",
@@ -691,6 +736,13 @@ ATTENTION = Exercise(
             name: Variant(variant.says, _times_values(variant.answer))
             for name, variant in _WEIGHTS_VARIANTS.items()
         },
+        "scale-by-d-value": Variant(
+            "You divide by √d_value. The scores are products of queries and keys; the values have "
+            "no part in them.",
+            lambda q, k, v, mask=None: (
+                _softmax_weights(q @ k.mT / math.sqrt(v.shape[-1]), mask) @ v
+            ),
+        ),
         "values-averaged": Variant(
             "Every query gets the same: the plain mean of the values. The weights are not used.",
             lambda q, k, v, mask=None: v.mean(-2, keepdim=True).expand(*q.shape[:-1], -1),
@@ -893,8 +945,8 @@ MERGE_SCORES = (
     "ordinary scores",
     "one piece far above the other",
     "scores in the hundreds",
-    "scores in the hundreds, below zero",
-    "scores in the hundreds in every other row",
+    "scores in the thousands, below zero",
+    "scores in the thousands in every other row",
     "all scores alike",
 )
 
@@ -936,11 +988,11 @@ def _make_merge(kind, seed) -> Case:
     # A number added to all of a piece's scores changes its lse alone. So lse can be made a number
     # that float32 holds exactly, hundreds away too, and what is expected is exact.
     far = {"scores in the hundreds": (256, 256), "one piece far above the other": (256, 0)}
-    far |= {"scores in the hundreds, below zero": (-256, -256)}
+    far |= {"scores in the thousands, below zero": (-2048, -2048)}
     if seed % 2:
         far["one piece far above the other"] = (0, 256)
-    every_other = 256.0 * (torch.arange(queries) % 2)[:, None]
-    far |= {"scores in the hundreds in every other row": (every_other, every_other)}
+    every_other = 2048.0 * (torch.arange(queries) % 2)[:, None]
+    far |= {"scores in the thousands in every other row": (every_other, every_other)}
     pieces = []
     for part, add in zip((first, ~first), far.get(kind["scores"], (0, 0)), strict=True):
         own = scores[..., part]
@@ -968,9 +1020,31 @@ def _make_merge(kind, seed) -> Case:
     )
 
 
+def _merge_gradients() -> list[Case]:
+    """Cases without `expected`: the witness gives what is right, and its gradient."""
+    out_a, out_b, lse_a, lse_b = randn(3, *[(2, 3, 4, 5)] * 2, *[(2, 3, 4)] * 2)
+    silent = out_a.index_fill(2, torch.tensor([1]), 0.0)
+    none_a, none_b = (torch.arange(4) == i for i in (0, 3))
+    some_empty = (
+        *(out_a.masked_fill(none_a[:, None], 0.0), lse_a.masked_fill(none_a, -math.inf)),
+        *(out_b.masked_fill(none_b[:, None], 0.0), lse_b.masked_fill(none_b, -math.inf)),
+    )
+    words = (
+        "some outputs of the first piece are all zeros, though their lse is not −∞",
+        "one query has nothing in the first piece, another nothing in the second",
+    )
+    return [
+        Case((out_a, lse_a, out_b, lse_b)),
+        Case((silent, lse_a, out_b, lse_b), note=words[0]),
+        Case(some_empty, note=words[1], nan=_MERGE_ONE_EMPTY, edge=True),
+    ]
+
+
 def _witness_merge(out_a, lse_a, out_b, lse_b):
-    """Names the arguments; every case carries what is expected."""
-    return out_a, lse_a
+    """Each piece counts as one key; asked only where a case does not carry what is expected."""
+    scores, values = torch.stack([lse_a, lse_b], -1), torch.stack([out_a, out_b], -2)
+    out, lse = _attended(scores[..., None, :], values)
+    return out[..., 0, :], lse[..., 0]
 
 
 def _spoilt_output(make):
@@ -983,11 +1057,11 @@ def _spoilt_lse(make):
     return lambda case, right: (right[0], make(case.args[1], case.args[3]))
 
 
-def _bare_exponentials(case, right):
+def _bare_exponentials(case, right, dtype=None):
     """exp of each lse, added up and divided: ∞/∞ and 0/0 where the exp leaves the type."""
     (out, lse), (_, lse_a, _, lse_b) = right, case.args
     greatest = torch.maximum(lse_a, lse_b)
-    limit = math.log(torch.finfo(lse.dtype).max)
+    limit = math.log(torch.finfo(dtype or lse.dtype).max)
     lost = (greatest.abs() > limit) & (greatest > -math.inf)
     gone = torch.where(greatest > 0, math.inf, -math.inf)
     return out.masked_fill(lost[..., None], math.nan), torch.where(lost, gone.to(lse), lse)
@@ -1018,9 +1092,10 @@ MERGE = Exercise(
         make=_make_merge,
         edges=(
             *(p for p in PIECES if "nothing" in p),
-            *(s for s in MERGE_SCORES if "far" in s or "hundreds" in s),
+            *(s for s in MERGE_SCORES if "far" in s or "hundreds" in s or "thousands" in s),
         ),
     ),
+    special=_merge_gradients,
     witness=_witness_merge,
     tolerance=1e-4,  # an lse of 256 is held to 1e-5 only
     axes=("batch", "heads", "queries", "d_value"),
@@ -1068,6 +1143,12 @@ MERGE = Exercise(
             spoil=_spoilt_lse(lambda a, b: (a + b) / 2),
         ),
         "overflow": Variant(_MERGE_OVERFLOW[1], spoil=_bare_exponentials),
+        "overflow-in-float64": Variant(
+            "Right, until the scores get into the thousands. float64 only moves the limit: exp of "
+            "710 is infinite there, exp of −746 is 0. Take something away from both lse before the "
+            "exp, and float32 is enough.",
+            spoil=lambda case, right: _bare_exponentials(case, right, torch.float64),
+        ),
         "output-only": Variant(
             "The output is right. Give its lse too, or the next piece cannot be merged with it.",
             spoil=lambda case, right: right[0],
@@ -1407,8 +1488,8 @@ QUESTIONS = [
             Option("twice, twice", "There are T² scores: T queries, each with T keys."),
             Option(
                 "about four times, four times",
-                "Yes: (2T)² = 4T² scores to compute, and to keep. (The time may come out a little "
-                "different: not everything is multiplying.)",
+                "Yes: (2T)² = 4T² scores to compute, and to keep. (The time may come out "
+                "differently: the weights must also be carried to memory and back.)",
                 right=True,
             ),
             Option(

@@ -70,6 +70,11 @@ SPLIT = Exercise(
             "cut.",
             lambda x, n: x.reshape(*x.shape[:2], -1, n).permute(0, 3, 1, 2),
         ),
+        "transposed-first": Variant(
+            "You swap tokens and d_model before you reshape: each head holds its own numbers, but "
+            "every row mixes several tokens. Cut the last axis first, then swap.",
+            lambda x, n: x.mT.reshape(x.shape[0], n, x.shape[1], -1),
+        ),
         "not-transposed": Variant(
             "The cut is right, the order of the axes is (batch, tokens, heads, d_head). Attention "
             "works on the last two axes, so the heads must stand before the tokens.",
@@ -208,9 +213,24 @@ def _mask(kind: str, seed: int, batch: int, heads: int, queries: int, keys: int)
     return None
 
 
+OTHER_MASKS = (
+    "a mask (heads, queries, keys)",
+    "a mask of one column, (batch, 1, queries, 1)",
+)
+
+
+def _other_masks(batch: int, heads: int, queries: int, keys: int) -> list[torch.Tensor]:
+    """Shapes that broadcast too, but that few think of; in the second some have nothing."""
+    holes = torch.rand(heads, queries, keys, generator=torch.Generator().manual_seed(9)) < 0.6
+    holes[..., 0] = True
+    column = (torch.arange(queries) != 1)[:, None].expand(batch, 1, queries, 1).clone()
+    column[0, 0, 0] = False
+    return [holes, column]
+
+
 def _nothing(kind: str, gives: str) -> tuple[str, str] | None:
     """What is said where only a query with nothing to attend comes out as NaN."""
-    if kind not in NOTHING:
+    if kind not in (*NOTHING, OTHER_MASKS[1]):
         return None
     return (
         "nothing-nan",
@@ -356,6 +376,8 @@ MISTAKES = {
 
 # --- MultiHeadAttention ---------------------------------------------------------------------
 
+_GIVES = "Its heads should give zeros."
+
 
 def _weights(seed: int, d: int) -> dict:
     qkv, qkv_bias, out, out_bias = randn(seed + 5000, (3 * d, d), (3 * d,), (d, d), (d,))
@@ -389,7 +411,7 @@ def _module_case(kind, seed):
         {} if mask is None else {"mask": mask},
         build={"d_model": d, "n_heads": heads},
         weights={name: weight.to(x.dtype) for name, weight in _weights(seed, d).items()},
-        nan=_nothing(kind["mask"], "Its heads should give zeros."),
+        nan=_nothing(kind["mask"], _GIVES),
     )
 
 
@@ -427,6 +449,12 @@ def _module_twins() -> list[Case]:
                 "The sequences of a batch see each other: alone, the first one gives another "
                 "output than in company. Is the axis of the batch first everywhere?",
             ),
+        ),
+        *(
+            Case((x,), {"mask": mask}, **common, note=kind, nan=_nothing(kind, _GIVES), edge=True)
+            for kind, mask in zip(
+                OTHER_MASKS, _other_masks(batch, heads, tokens, tokens), strict=True
+            )
         ),
     ]
 
@@ -571,6 +599,11 @@ MODULE = Exercise(
             "give zeros; what comes out of the output projection is then its bias.",
             _with(forward=_nothing_after_projection),
         ),
+        "qkv-bias-lost": Variant(
+            "The bias of the projection to q, k and v is missing. nn.Linear adds it when the layer "
+            "is called.",
+            _with(parts=lambda self, x: (x @ self.qkv.weight.T).chunk(3, dim=-1)),
+        ),
         "residual-added": Variant(
             "You add x to the output. That plus belongs to the block around attention (lesson "
             "06), not to attention itself.",
@@ -650,8 +683,19 @@ def _cross_case(kind, seed):
     w = (w_q / d**0.5, w_k / d_context**0.5, w_v / d_context**0.5, w_o / d**0.5)
     w = tuple(matrix.to(x.dtype) for matrix in w)
     mask = _mask(kind["mask"], seed, batch, heads, queries, keys)
-    nan = _nothing(kind["mask"], "Its heads should give zeros.")
+    nan = _nothing(kind["mask"], _GIVES)
     return Case((x, context, *w, heads, *(() if mask is None else (mask,))), nan=nan)
+
+
+def _cross_of_other_masks() -> list[Case]:
+    batch, heads, queries, keys, d = 2, 3, 4, 5, 6
+    x, context = randn(901, (batch, queries, d), (batch, keys, d + 1))
+    w = [m / d**0.5 for m in randn(902, (d, d), (d + 1, d), (d + 1, d), (d, d))]
+    masks = zip(OTHER_MASKS, _other_masks(batch, heads, queries, keys), strict=True)
+    return [
+        Case((x, context, *w, heads, mask), note=kind, nan=_nothing(kind, _GIVES), edge=True)
+        for kind, mask in masks
+    ]
 
 
 def cross_attention(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
@@ -723,6 +767,7 @@ CROSS = Exercise(
             "a query of zeros",
         ),
     ),
+    special=_cross_of_other_masks,
     witness=cross_attention,
     reference=cross_attention,
     axes=("batch", "queries", "d_model"),
@@ -837,6 +882,14 @@ def _grouped_case(kind, seed):
     )
 
 
+def _grouped_of_other_masks() -> list[Case]:
+    q, k, v = randn(903, (2, 6, 4, 5), (2, 3, 7, 5), (2, 3, 7, 5))
+    return [
+        Case((q, k, v, mask), note=kind, nan=_nothing(kind, "It should give zeros."), edge=True)
+        for kind, mask in zip(OTHER_MASKS, _other_masks(2, 6, 4, 7), strict=True)
+    ]
+
+
 def grouped_query_attention(q, k, v, mask=None):
     """Attention in which several query heads share one head of keys and values."""
     group = q.shape[1] // k.shape[1]
@@ -899,6 +952,7 @@ GROUPED = Exercise(
         make=_grouped_case,
         edges=(*NOTHING, "scores in the thousands", "all keys alike", "a query of zeros"),
     ),
+    special=_grouped_of_other_masks,
     witness=grouped_query_attention,
     reference=grouped_query_attention,
     axes=("batch", "heads", "queries", "d_head"),
@@ -931,6 +985,14 @@ GROUPED = Exercise(
             "You average the queries of a group: the heads that share keys must still ask "
             "different questions.",
             _one_query_a_group,
+        ),
+        "one-query-for-a-group": Variant(
+            "Within a group all heads give the same: you average their queries. The heads that "
+            "share keys must still ask different questions.",
+            lambda q, k, v, mask=None: grouped_query_attention(
+                _repeated(q.unflatten(1, (k.shape[1], -1)).mean(2), q.shape[1] // k.shape[1]),
+                *(k, v, mask),
+            ),
         ),
         "keys-only": Variant(
             "The keys are shared as they should be, but the values are repeated in another order: "

@@ -13,18 +13,24 @@ from tfcourse.checks.quiz import Item, Option
 LESSON = "04_norms"
 
 # Writing these of sums and roots is the exercise.
-BUILT_IN = (
+_NORMS = (
     "layer_norm",
     "native_layer_norm",
     "rms_norm",
+    "_fused_rms_norm",
     "batch_norm",
     "native_batch_norm",
+    "_native_batch_norm_legit",
     "instance_norm",
     "group_norm",
+    "native_group_norm",
     "local_response_norm",
 )
+BUILT_IN = (*_NORMS, *(f"{name}.default" for name in _NORMS))  # so torch.ops names them
 EPS = {"eps given": 1e-5, "eps left out": None, "eps 1e-6": 1e-6, "eps 0.5": 0.5}
 FAR = "a mean of 30"
+PADDED = "every other token all zero"
+SINGLE = "tokens of a single number"
 TOLERANCE = 4e-5  # with a mean of 30: right answers are off by 1e-5, E[x²] − E[x]² by 1e-4
 
 
@@ -48,7 +54,10 @@ def _numbers(kind: str, x: torch.Tensor, over: tuple[int, ...] = (-1,)) -> torch
     x = (2 * x + 1) * scale
     if kind in EQUAL.values():
         gone = {axis % x.dim() for axis in over}
-        x[tuple(slice(None) if axis in gone else 0 for axis in range(x.dim()))] = 3.0
+        # Small, so that a mean that is off by a rounding stays small beside the root of eps.
+        x[tuple(slice(None) if axis in gone else 0 for axis in range(x.dim()))] = 0.25
+    if kind == PADDED:
+        x.flatten(0, -2)[1::2] = 0.0
     return x
 
 
@@ -62,28 +71,32 @@ def _layer_shape(kind, seed) -> tuple[int, ...] | None:
     """The shape of x, or None where axes and sizes cannot meet."""
     batch, heads, tokens, d = unequal(seed, 4, 3, 9)
     axes, sizes = kind["axes"], kind["sizes"]
+    if axes in ("four axes", "five axes"):  # fewer numbers: an answer may take them one by one
+        batch, heads, tokens = unequal(seed, 3, 2, 4)
     batch = 1 if sizes == "a batch of one" else batch
     tokens = 1 if sizes == "one token" else tokens
-    d = {"d_model 48": 48, "d_model 1": 1}.get(sizes, d)
+    d = {"d_model 24": 24, SINGLE: 1}.get(sizes, d)
     shape = {
         "three axes": (batch, tokens, d),
         "one axis": (d,),
         "two axes": (tokens, d),
         "four axes": (batch, heads, tokens, d),
+        "five axes": (2, batch, heads, tokens, d),
     }[axes]
     least = {"a batch of one": 3, "one token": 2}.get(sizes, 1)
-    if len(shape) < least or (d == 1 and kind["numbers"] == FAR):
+    # One number alone is its own mean, whatever it is: other kinds must be met in other cases.
+    if len(shape) < least or (d == 1 and kind["numbers"] != "ordinary numbers"):
         return None
     return shape
 
 
 LAYER_KINDS = {
-    "axes": ("three axes", "one axis", "two axes", "four axes"),
-    "sizes": ("unequal sizes", "a batch of one", "one token", "d_model 48", "d_model 1"),
+    "axes": ("three axes", "one axis", "two axes", "four axes", "five axes"),
+    "sizes": ("unequal sizes", "a batch of one", "one token", "d_model 24", SINGLE),
     "numbers": _kinds_of_numbers(EQUAL["layer"]),
     "eps": tuple(EPS),
 }
-LAYER_EDGES = ("d_model 1", EQUAL["layer"], "all zero", "eps left out")
+LAYER_EDGES = (SINGLE, EQUAL["layer"], "all zero", "eps left out")
 
 
 def _norm(
@@ -117,13 +130,47 @@ def _outside(y, variance, eps):
     return y / (variance.sqrt() + eps)
 
 
+def _root_of_eps(y, variance, eps):
+    return y / (variance.sqrt() + eps**0.5)
+
+
+def _root_of_std(y, variance, eps):
+    return y / (variance.sqrt() + eps).sqrt()
+
+
+ROOT_OF_EPS = (
+    "You take one root without eps and one of eps, and add the two. The root of a sum is "
+    "something else: add first, then take one root."
+)
+EPS_SHRUNK = (
+    "Your eps is added to the sum of the squares, so it counts only 1/d of what it should. In the "
+    "formula it is added to their mean."
+)
+
+
+def _off(cases, values, expected, tolerance=TOLERANCE) -> list[Case]:
+    """The cases that are not right."""
+    triples = zip(cases, values, expected, strict=True)
+    return [case for case, v, e in triples if not same(v, e, tolerance)]
+
+
+DEFAULT = (
+    "All is right when eps is given. When it is left out, your default is not the 1e-5 of the "
+    "first line that you were given."
+)
+
+
+def _another_default(cases, values, expected, tolerance=TOLERANCE) -> Finding | None:
+    """Whatever the default is: all is right where eps is given."""
+    off = _off(cases, values, expected, tolerance)
+    if off and not any(case.kwargs for case in off):
+        return Finding("eps-default", DEFAULT)
+    return None
+
+
 def _cancels(cases, values, expected) -> Finding | None:
     """Only where the mean is large beside the spread do the numbers lose their digits."""
-    off = [
-        case
-        for case, v, e in zip(cases, values, expected, strict=True)
-        if not same(v, e, TOLERANCE)
-    ]
+    off = _off(cases, values, expected)
     if off and all(FAR in case.note for case in off):
         return Finding(
             "cancellation",
@@ -131,6 +178,19 @@ def _cancels(cases, values, expected) -> Finding | None:
             "digits: somewhere a large number is subtracted from another large one that is nearly "
             "equal (the mean of the squares minus the square of the mean does so). Where in the "
             "formula is the mean subtracted: before squaring, or after it?",
+        )
+    return None
+
+
+def _equal_numbers(cases, values, expected) -> Finding | None:
+    """Only where there is nothing to divide by is it something else."""
+    off = _off(cases, values, expected)
+    flat = (SINGLE, EQUAL["layer"], "all zero")
+    if off and all(any(kind in case.note for kind in flat) for case in off):
+        return Finding(
+            "equal-numbers",
+            "Right, but for a token whose numbers are all equal. It has variance 0 and does not "
+            "differ from its mean anywhere: what does the formula leave of it?",
         )
     return None
 
@@ -180,6 +240,16 @@ def layer_norm(x, weight, bias, eps=1e-5):
     return F.layer_norm(x, x.shape[-1:], weight, bias, eps)
 
 
+def _bias_divided(x, weight, bias, eps=1e-5):
+    variance, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
+    return ((x - mean) * weight + bias) / (variance + eps).sqrt()
+
+
+MEAN_DISTANCE = (
+    "You divide by the mean of the absolute distances from the mean. The standard deviation "
+    "squares the distances, takes their mean, then the root."
+)
+
 LAYER = Exercise(
     name="layer_norm",
     lesson=LESSON,
@@ -190,7 +260,7 @@ LAYER = Exercise(
     witness=layer_norm,
     reference=norms.layer_norm,
     axes=("batch", "tokens", "d_model"),
-    properties=(_cancels,),
+    properties=(_another_default, _cancels, _equal_numbers),
     tolerance=TOLERANCE,
     hints=(
         "Do it on [1, 2, 3, 4] with a pencil first. What is subtracted, what is divided by?",
@@ -220,8 +290,7 @@ LAYER = Exercise(
             _norm(divide=lambda y, v, eps: y / (v + 1e-5).sqrt()),
         ),
         "eps-default": Variant(
-            "All is right when eps is given. When it is left out, your default is not the 1e-5 of "
-            "the first line that you were given.",
+            DEFAULT,
             _norm(default=1e-6),
         ),
         "no-eps": Variant(
@@ -271,9 +340,36 @@ LAYER = Exercise(
             _norm(spread=lambda x, c, dim: c.square().sum(dim, keepdim=True)),
         ),
         "mean-distance": Variant(
-            "You divide by the mean of the absolute distances from the mean. The standard "
-            "deviation squares the distances, takes their mean, then the root.",
+            MEAN_DISTANCE,
             _norm(spread=lambda x, c, dim: c.abs().mean(dim, keepdim=True).square()),
+        ),
+        "mean-distance-and-eps": Variant(
+            MEAN_DISTANCE,
+            _norm(
+                spread=lambda x, c, dim: c.abs().mean(dim, keepdim=True),
+                divide=lambda y, v, eps: y / (v + eps),
+            ),
+        ),
+        "root-of-eps": Variant(ROOT_OF_EPS, _norm(divide=_root_of_eps)),
+        "eps-shrunk": Variant(
+            EPS_SHRUNK, _norm(divide=lambda y, v, eps: y / (v + eps / y.shape[-1]).sqrt())
+        ),
+        "weight-first": Variant(
+            "The weight multiplies x before the norm, and so counts in mean and variance. It "
+            "comes after dividing.",
+            _norm(before=lambda x, w, b: x * w, affine=lambda y, w, b: y + b),
+        ),
+        "bias-first": Variant(
+            "The bias is added before the norm, and so counts in mean and variance. It comes last.",
+            _norm(before=lambda x, w, b: x + b, affine=lambda y, w, b: y * w),
+        ),
+        "bias-divided": Variant(
+            "The bias is divided by the root too. It is added after dividing, last of all.",
+            _bias_divided,
+        ),
+        "bias-subtracted": Variant(
+            "The bias is subtracted; it is added.",
+            _norm(affine=lambda y, w, b: y * w - b),
         ),
         "no-affine": Variant(
             "Weight and bias are missing: normalize, then multiply and add.",
@@ -312,8 +408,8 @@ def _batch_case(kind, seed) -> Case | None:
         "sizes above 8": (9, 11, 10),
     }.get(kind["sizes"], (batch, tokens, d))
     (x,) = randn(seed, (batch, tokens, d))
-    if batch * tokens == 1 and kind["numbers"] == FAR:
-        return None
+    if batch * tokens == 1 and kind["numbers"] != "ordinary numbers":
+        return None  # it is its own mean, whatever it is
     return Case((_numbers(kind["numbers"], x, (0, 1)),), _eps(kind["eps"]))
 
 
@@ -336,6 +432,40 @@ def _batch(dim=(0, 1), default=1e-5, **parts):
     return lambda x, eps=default: inner(x, None, None, eps)
 
 
+def _one_after_the_other(x, eps=1e-5):
+    for axis in (0, 1):
+        variance, mean = torch.var_mean(x, axis, correction=0, keepdim=True)
+        x = (x - mean) / (variance + eps).sqrt()
+    return x
+
+
+def _cut_into_rows(x, eps=1e-5):
+    rows = x.reshape(x.shape[-1], -1)
+    variance, mean = torch.var_mean(rows, 1, correction=0, keepdim=True)
+    return ((rows - mean) / (variance + eps).sqrt()).reshape(x.shape)
+
+
+def _zeros_left_out(x, eps=1e-5):
+    counts = (x != 0).any(-1, keepdim=True).to(x)
+    n = counts.sum().clamp(min=1)
+    mean = (x * counts).sum((0, 1)) / n
+    variance = ((x - mean).square() * counts).sum((0, 1)) / n
+    return (x - mean) / (variance + eps).sqrt()
+
+
+def _misplaced(cases, values, expected) -> Finding | None:
+    """The same numbers as in the right result, at other places."""
+    off = [(v, e) for v, e in zip(values, expected, strict=True) if not same(v, e, TOLERANCE)]
+    if off and all(same(v.flatten().msort(), e.flatten().msort(), TOLERANCE) for v, e in off):
+        return Finding(
+            "misplaced",
+            "Your result has all the right numbers, but not where they belong. Did axes change "
+            "places on the way? `reshape` and `view` do not bring them back: they only cut the "
+            "same row of numbers anew.",
+        )
+    return None
+
+
 BATCH = Exercise(
     name="batch_norm",
     lesson=LESSON,
@@ -350,7 +480,7 @@ BATCH = Exercise(
                 "d_model 1",
                 "sizes above 8",
             ),
-            "numbers": _kinds_of_numbers(EQUAL["batch"]),
+            "numbers": (*_kinds_of_numbers(EQUAL["batch"]), PADDED),
             "eps": tuple(EPS),
         },
         _batch_case,
@@ -361,7 +491,7 @@ BATCH = Exercise(
     witness=batch_norm,
     reference=batch_norm,
     axes=("batch", "tokens", "d_model"),
-    properties=(_cancels,),
+    properties=(_another_default, _cancels, _misplaced),
     tolerance=TOLERANCE,
     hints=(
         "It is the same sum as before, taken over other axes. One mean for each of the d_model "
@@ -413,8 +543,7 @@ BATCH = Exercise(
             _batch(divide=lambda y, v, eps: y / (v + 1e-5).sqrt()),
         ),
         "eps-default": Variant(
-            "All is right when eps is given. When it is left out, your default is not the 1e-5 of "
-            "the first line that you were given.",
+            DEFAULT,
             _batch(default=1e-6),
         ),
         "no-eps": Variant(
@@ -437,6 +566,32 @@ BATCH = Exercise(
         "sum-of-squares": Variant(
             "You divide by the root of the sum of squares. The variance is their mean.",
             _batch(spread=lambda x, c, dim: c.square().sum(dim, keepdim=True)),
+        ),
+        "divided-by-batch": Variant(
+            "In the variance you divide the sum by the number of sequences. There are batch · "
+            "tokens squares in it.",
+            _batch(spread=lambda x, c, dim: c.square().sum(dim, keepdim=True) / len(x)),
+        ),
+        "mean-of-variances": Variant(
+            "You take the variance of each sequence and then the mean of these. That leaves out "
+            "how far the sequences lie apart: the distances are those from the mean of all tokens.",
+            _batch(spread=lambda x, c, dim: x.var(1, correction=0, keepdim=True).mean(0)),
+        ),
+        "one-after-the-other": Variant(
+            "You normalize over the batch first, and what comes out over the tokens. It is one "
+            "mean and one variance, over both axes at once.",
+            _one_after_the_other,
+        ),
+        "cut-into-rows": Variant(
+            "You cut the numbers into d_model rows in the order in which they stand in memory. "
+            "There one token comes after the other, so a row holds parts of tokens, not one number "
+            "of each.",
+            _cut_into_rows,
+        ),
+        "zeros-left-out": Variant(
+            "Tokens of zeros do not count in your mean and variance. You may have thought of "
+            "padding, but BatchNorm knows of none: all tokens of all sequences count.",
+            _zeros_left_out,
         ),
     },
 )
@@ -489,6 +644,11 @@ def _mean_square(x):
     return x.square().mean(-1, keepdim=True)
 
 
+MEAN_ABSOLUTE = (
+    "You divide by the mean of the absolute values. RMSNorm squares them, takes the mean, then the "
+    "root."
+)
+
 RMS = Exercise(
     name="rms_norm",
     lesson=LESSON,
@@ -499,6 +659,7 @@ RMS = Exercise(
     witness=rms_norm,
     reference=norms.rms_norm,
     axes=("batch", "tokens", "d_model"),
+    properties=(lambda *given: _another_default(*given, RMS.tolerance),),
     hints=(
         "Read its name backwards: the root of the mean of the squares.",
         "It is your LayerNorm with two things taken out. Which two?",
@@ -529,9 +690,31 @@ RMS = Exercise(
             _rms(lambda x: x.mean(-1, keepdim=True).square()),
         ),
         "mean-absolute": Variant(
-            "You divide by the mean of the absolute values. RMSNorm squares them, takes the mean, "
-            "then the root.",
+            MEAN_ABSOLUTE,
             _rms(lambda x: x.abs().mean(-1, keepdim=True).square()),
+        ),
+        "mean-absolute-and-eps": Variant(
+            MEAN_ABSOLUTE,
+            _rms(lambda x: x.abs().mean(-1, keepdim=True), lambda x, s, eps: x / (s + eps)),
+        ),
+        "unbiased": Variant(
+            "You divide the sum of the squares by d − 1. No mean was taken away, and the formula "
+            "divides by d.",
+            _rms(lambda x: x.square().sum(-1, keepdim=True) / (x.shape[-1] - 1)),
+        ),
+        "length-over-d": Variant(
+            "You divide the length of the vector by d. In the formula 1/d stands under the root: "
+            "what does it become outside?",
+            _rms(
+                lambda x: x.norm(dim=-1, keepdim=True) / x.shape[-1],
+                lambda x, s, eps: x / (s + eps),
+            ),
+        ),
+        "root-of-eps": Variant(
+            ROOT_OF_EPS, _rms(_mean_square, lambda x, s, eps: x / (s.sqrt() + eps**0.5))
+        ),
+        "eps-shrunk": Variant(
+            EPS_SHRUNK, _rms(_mean_square, lambda x, s, eps: x / (s + eps / x.shape[-1]).sqrt())
         ),
         "multiplied": Variant(
             "You multiply by the root where you should divide by it.",
@@ -546,8 +729,7 @@ RMS = Exercise(
             _rms(_mean_square, lambda x, s, eps: x / (s + 1e-5).sqrt()),
         ),
         "eps-default": Variant(
-            "All is right when eps is given. When it is left out, your default is not the 1e-5 of "
-            "the first line that you were given.",
+            DEFAULT,
             _rms(_mean_square, default=1e-6),
         ),
         "no-eps": Variant(
@@ -608,6 +790,8 @@ def _fold_case(kind, seed) -> Case | None:
         scale = torch.ones(d_in)
     elif kind["scale"] == "scales in the hundreds":
         scale = 300 * scale
+    elif kind["scale"] == "tiny scales":
+        scale = 1e-4 * scale
     elif kind["scale"] == "one scale for all":
         scale = scale[:1].expand(d_in).clone()
     if kind["shift"] == "a shift of zeros":
@@ -627,24 +811,30 @@ def _folded(scale, shift, w, b):
     return (at(basis) - zero).T.contiguous().to(w), zero.to(b)
 
 
-def _does_the_same(cases, values, expected):
-    """Whatever the two are: norm, then the folded map, must equal norm with scale and shift."""
-    for case, value in zip(cases, values, strict=True):
-        scale, shift, w, b = case.args
-        (normed,) = randn(9, (3, len(scale)))
-        normed = normed.to(w)
-        before = F.linear(normed * scale + shift, w, b)
-        try:
-            after = F.linear(normed, *value)
-        except (RuntimeError, TypeError):
-            continue
-        if after.shape == before.shape and not same(after, before, 1e-4):
-            return Finding(
-                "not-the-same",
-                "Put to use, your two do something else: `F.linear(y, w_new, b_new)` differs from "
-                "`F.linear(y * scale + shift, w, b)`.",
-            )
-    return None
+def _does_the_same(cases, values, expected) -> Finding | None:
+    """Which of the two is not right, and for what; what they do together is then something else."""
+    off, fine = [], []
+    for case, value, right in zip(cases, values, expected, strict=True):
+        parts = [same(v, r, FOLD.tolerance) for v, r in zip(value, right, strict=True)]
+        (fine if all(parts) else off).append((case, parts))
+    if not off:
+        return None
+    case, (matrix, bias) = min(off, key=lambda found: found[0].edge)
+    which = (
+        "The bias is right, the matrix is not."
+        if bias
+        else "The matrix is right, the bias is not."
+        if matrix
+        else "Neither the matrix nor the bias is right."
+    )
+    said = (
+        "Put to use, your two do something else: `F.linear(y, w_new, b_new)` differs from "
+        f"`F.linear(y * scale + shift, w, b)`. {which} That was for {FOLD.describe(case)}."
+    )
+    if fine:
+        other, _ = min(fine, key=lambda found: found[0].edge)
+        said += f" Right for {FOLD.describe(other)}: what is the difference?"
+    return Finding("not-the-same", said)
 
 
 FOLD = Exercise(
@@ -666,6 +856,7 @@ FOLD = Exercise(
                 "a scale of all ones",
                 "one scale for all",
                 "scales in the hundreds",
+                "tiny scales",
             ),
             "shift": ("any shift", "a shift of zeros", "b all zeros"),
         },
@@ -750,7 +941,7 @@ BUG = Exercise(
     witness=layer_norm,
     reference=wild_layer_norm,
     axes=("batch", "tokens", "d_model"),
-    properties=(_cancels,),
+    properties=(_another_default, _cancels, _equal_numbers),
     tolerance=TOLERANCE,
     hints=(
         "There are two of them, both in how the spread is measured. Try [1, 0, 0, 0] with the "
@@ -796,6 +987,35 @@ BUG = Exercise(
                 )
             ),
         ),
+        "correction-minus-one": Variant(
+            "You divide by d + 1 now. That is as far off as d − 1 was; the formula divides by d.",
+            _norm(
+                spread=lambda x, c, dim: (
+                    c.square().sum(dim, keepdim=True) / torch.tensor(x.shape[-1] + 1)
+                )
+            ),
+        ),
+        "factor-not-rooted": Variant(
+            "You have corrected the std by (d − 1)/d. That is by how much the variance is too "
+            "large; of the std it is the root of this.",
+            _norm(
+                spread=lambda x, c, dim: (
+                    _unbiased(x, c, dim) * (1 - 1 / torch.tensor(x.shape[-1])) ** 2
+                )
+            ),
+        ),
+        "root-of-std": Variant(
+            "There is a root too many now: the std is itself a root, and you take the root of it "
+            "once more. The formula has one root, over the variance and eps.",
+            _norm(divide=_root_of_std),
+        ),
+        "root-of-unbiased-std": Variant(
+            "There is a root too many now: the std is itself a root, and you take the root of it "
+            "once more. The formula has one root, over the variance and eps. And d − 1 is still "
+            "there.",
+            _norm(spread=_unbiased, divide=_root_of_std),
+        ),
+        "root-of-eps": Variant(ROOT_OF_EPS, _norm(divide=_root_of_eps)),
         "not-centred": Variant(
             "The spread is right now, but the mean is no longer subtracted above.",
             _norm(centre=False),

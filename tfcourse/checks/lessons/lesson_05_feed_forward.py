@@ -66,11 +66,15 @@ BARE = "a token of zeros and no biases"
 def _plain_case(kind, seed):
     batch, tokens, d, d_ff = _sizes(kind["sizes"], seed)
     x, w1, b1, w2, b2 = randn(seed, (batch, tokens, d), (d, d_ff), (d_ff,), (d_ff, d), (d,))
+    if kind["sizes"] == "a single unit":
+        b1 = b1.abs()  # so that it fires somewhere
     if kind["numbers"] == "no unit fires":
         b1 = b1 - 1000
     if kind["numbers"] == BARE:
         x, b1, b2 = torch.cat([0 * x[:, :1], x[:, 1:]], 1), 0 * b1, 0 * b2
-    return Case((_tokens(kind["numbers"], x), w1, b1, w2, b2))
+    x = _tokens(kind["numbers"], x)
+    # Where no unit fires, whoever goes through the units that do has no gradient but b2's.
+    return Case((x, w1, b1, w2, b2), gradients=bool((x @ w1 + b1 > 0).any()))
 
 
 def _company() -> list[Case]:
@@ -187,6 +191,21 @@ PLAIN = Exercise(
             "You added x itself. That is done by the block (lesson 06); here it is only the MLP.",
             lambda x, *weights: x + position_wise(x, *weights),
         ),
+        "bias-in-the-matrix": Variant(
+            "The second bias is added to the matrix `w2`, so every unit that fires adds it once "
+            "more. It is added once, to the product.",
+            lambda x, w1, b1, w2, b2: torch.relu(x @ w1 + b1) @ (w2 + b2),
+        ),
+        "whole-tokens": Variant(
+            "You ask whether a token's units are positive all together, and keep or drop all of "
+            "them. The ReLU looks at each unit by itself.",
+            _plain(between=lambda h: torch.where(h.sum(-1, keepdim=True) > 0, h, 0.0)),
+        ),
+        "normalized": Variant(
+            "You normalize x first. That is done by the block (lesson 06); here x comes in as it "
+            "is.",
+            lambda x, *weights: position_wise(F.layer_norm(x, x.shape[-1:]), *weights),
+        ),
         "softmax": Variant(
             "There is a softmax between. It would let the units compete; each unit fires by "
             "itself.",
@@ -230,6 +249,38 @@ def _curve_case(kind, seed):
 CURVE = Domain(kinds={"axes": tuple(AXES), "numbers": NUMBERS}, make=_curve_case, edges=(FAR,))
 
 
+def _one_number_alone() -> list[Case]:
+    """The same numbers, and then one row of them alone."""
+    [x] = randn(7, (3, 5))
+    alone = Twin(
+        0,
+        lambda base, this: (base[1:2], this),
+        "numbers-mix",
+        "What comes out for a number depends on the other numbers of x: alone, the second row "
+        "gives something else than among the others. The function looks at each number by itself.",
+    )
+    return [Case((1.7 * x,)), Case((1.7 * x[1:2],), note="the second row alone", twin=alone)]
+
+
+def _bent(cases, values, expected):
+    """It is no curve of pieces: far out it comes near to x or to 0, and never is either."""
+    wrong, found = [], []
+    for case, value, right in zip(cases, values, expected, strict=True):
+        x = case.args[0]
+        off = (value - right).abs() > 1e-6 * right.abs().clamp(min=1)
+        wrong.append(x[off].abs())
+        found.append(((value == 0) | (value == x))[off])
+    wrong, found = torch.cat(wrong), torch.cat(found)
+    if len(wrong) and found.all() and wrong.min() > 1:
+        return Finding(
+            "flat-outside",
+            f"Right near 0, but from about {wrong.min():.1f} on you give exactly x, or exactly 0. "
+            "The curve comes ever nearer to them, and that is all: there is no place where it is "
+            "cut off.",
+        )
+    return None
+
+
 def gelu(x):
     """PyTorch's own."""
     return F.gelu(x)
@@ -240,11 +291,14 @@ GELU = Exercise(
     lesson=LESSON,
     title="GELU",
     domain=CURVE,
+    special=_one_number_alone,
     forbids=("gelu", "gelu_"),
     witness=gelu,
     reference=gelu,
+    properties=(_bent,),
     axes=(),
     tolerance=1e-6,
+    smallest=1,
     hints=(
         "x times a number between 0 and 1: the share of a normal distribution that lies below x. "
         "What is it at x = 0, and far out on both sides?",
@@ -295,6 +349,11 @@ GELU = Exercise(
             "erf is added to x / 2 instead of to the 1: a bracket is missing. x multiplies all of "
             "(1 + erf).",
             lambda x: 0.5 * x + torch.erf(x / math.sqrt(2)),
+        ),
+        "negative-dropped": Variant(
+            "Negative numbers all become 0 in yours, as with the ReLU. GELU lets a little of them "
+            "through: that is what gives such units a slope.",
+            lambda x: F.gelu(x.clamp(min=0)),
         ),
         "not-halved": Variant(
             "1 + erf runs from 0 to 2. Halve it.",
@@ -389,6 +448,19 @@ GATED = Exercise(
         "always-relu": Variant(
             "Right for ReLU only: the argument `activation` is not used.",
             _gated(lambda act, g, u: act(g) * u, torch.relu),
+        ),
+        "one-gelu": Variant(
+            'You take the exact GELU for "gelu_tanh" too. That name means the approximation.',
+            lambda x, w_gate, w_up, w_down, activation: gated_feed_forward(
+                x, w_gate, w_up, w_down, activation.removesuffix("_tanh")
+            ),
+        ),
+        "down-too-early": Variant(
+            "You multiply after `w_down`, in d_model numbers. The gate and `up` meet while they "
+            "are d_ff wide; then `w_down` takes them back.",
+            lambda x, w_gate, w_up, w_down, activation: (
+                (ACTIVATIONS[activation](x @ w_gate) @ w_down) * (x @ w_up @ w_down)
+            ),
         ),
         "sigmoid": Variant(
             "Your gate is a sigmoid, the GLU of 2016. Use the activation that is asked for.",
@@ -687,6 +759,19 @@ def _spoken(w_down, table, unit):
     return table @ w_down[:, unit]
 
 
+def _something_removed(cases, values, expected):
+    """Right elsewhere, but here the logits come back as they were."""
+    for case, value, right in zip(cases, values, expected, strict=True):
+        logits = case.args[0]
+        if torch.equal(value.to(logits), logits) and not torch.allclose(right, logits, atol=1e-3):
+            return Finding(
+                "nothing-removed",
+                "Here the logits come back as they were, although the unit does add something. "
+                f"That was for {WITHOUT.describe(case)}.",
+            )
+    return None
+
+
 WITHOUT = Exercise(
     name="without_unit",
     lesson=LESSON,
@@ -714,6 +799,7 @@ WITHOUT = Exercise(
     ),
     witness=without_unit,
     reference=without_unit,
+    properties=(_something_removed,),
     axes=("questions", "words"),
     tolerance=2e-5,
     hints=(
@@ -781,6 +867,19 @@ WITHOUT = Exercise(
             "You take out the same for every question: what the unit adds for the first one.",
             _without(lambda hidden, w, table, unit: hidden[0, unit] * _spoken(w, table, unit)),
         ),
+        "mean-of-the-questions": Variant(
+            "You take out the same for every question: how strongly the unit fires on average. "
+            "Each question has a number of its own.",
+            _without(
+                lambda hidden, w, table, unit: hidden[:, unit].mean() * _spoken(w, table, unit)
+            ),
+        ),
+        "log-probabilities": Variant(
+            "You give the logarithms of probabilities. Asked for are the logits, as they are.",
+            lambda logits, hidden, w, table, unit: without_unit(
+                logits, hidden, w, table, unit
+            ).log_softmax(-1),
+        ),
         "all-units": Variant(
             "That removes all the units at once: the whole MLP but its bias.",
             _without(lambda hidden, w, table, unit: hidden @ w.T @ table.T),
@@ -828,16 +927,32 @@ def _tanh(inner, outer=lambda x, t: 0.5 * x * (1 + t)):
 
 _ROOT = math.sqrt(2 / math.pi)
 
+
+def _constant_cubed(cases, values, expected):
+    """0.044715 to the third is nearly nothing, but not quite."""
+    x = torch.cat([case.args[0].flatten() for case in cases])
+    given = torch.cat([value.flatten() for value in values]).to(x)
+    if torch.allclose(given, _tanh(lambda x: _ROOT * (x + (0.044715 * x) ** 3))(x), atol=1e-6):
+        return Finding(
+            "cube-of-the-constant-too",
+            "The cube is taken of 0.044715 as well. In the formula it belongs to the last x only.",
+        )
+    return None
+
+
 BUG = Exercise(
     name="gelu_tanh",
     lesson=LESSON,
     title="find the bug: a bracket",
     domain=CURVE,
     forbids=("gelu", "gelu_"),
+    special=_one_number_alone,
     witness=gelu_tanh,
     reference=gelu_tanh,
+    properties=(_constant_cubed,),
     axes=(),
     tolerance=1e-6,
+    smallest=1,
     hints=(
         "Near 0 it agrees with the formula, for larger x it does not. Which part of the argument "
         "grows fastest?",
@@ -859,6 +974,10 @@ BUG = Exercise(
             "There is a square now where the cube was. A square has no sign: negative x would no "
             "longer mirror positive ones.",
             _tanh(lambda x: _ROOT * (x + 0.044715 * x**2)),
+        ),
+        "cube-without-sign": Variant(
+            "The cube has lost its sign: below 0 it should be negative, like x.",
+            _tanh(lambda x: _ROOT * (x + 0.044715 * x.abs() ** 3)),
         ),
         "no-root": Variant(
             "The bracket is right now, but 2/π has lost its root.",
@@ -968,8 +1087,9 @@ QUESTIONS = [
     Item(
         "05-knock-out",
         LESSON,
-        "A unit fires for one question only, and its value points to the right answer. You "
-        "switch the unit off. What happens to that answer?",
+        "In the network above (its words are learned, and firing costs little) a unit fires for "
+        "one question only, and its value points to the right answer. You switch the unit off. "
+        "What happens to that answer?",
         (
             Option(
                 "it is lost, in most cases",
@@ -979,7 +1099,7 @@ QUESTIONS = [
             Option(
                 "it stays right, in nearly all cases",
                 "So it comes out here. The unit speaks for the answer, but it is not the only one "
-                "that does.",
+                "that does. In another design, below, it is the other way round.",
                 right=True,
             ),
             Option(
@@ -1041,10 +1161,9 @@ QUESTIONS = [
                 "ReLU is a comparison; GELU needs an erf or a tanh.",
             ),
             Option(
-                "it is smooth and gives small negative sums a gradient; a lower loss was not to be "
-                "seen",
-                "Yes, in this small model: see the two in the table of losses. The gate helped "
-                "more than the activation.",
+                "it is smooth and gives small negative sums a gradient; whether it also lowers the "
+                "loss, the lesson cannot tell",
+                "Yes, in this small model. The gate gained more than the step from ReLU to GELU.",
                 right=True,
             ),
         ),

@@ -137,6 +137,51 @@ def _spoiled(built, wire) -> _Kept:
     return _Kept(run)
 
 
+def _bare_norm(x):
+    """A LayerNorm without weights."""
+    return F.layer_norm(x, x.shape[-1:])
+
+
+def _wrong_tokens(value, right):
+    """(batch, tokens): which of them are not what they should be."""
+    size = max(0.01, right.abs().max().item())
+    return ((value - right).abs() > 3e-5 * size).any(-1)
+
+
+def _tokens_erased(cases, values, expected):
+    """All that is wrong: some tokens have become zeros."""
+    wrong = [_wrong_tokens(v, e) for v, e in zip(values, expected, strict=True)]
+    zeros = [(v == 0).all(-1) for v in values]
+    if all((z | ~w).all() for z, w in zip(zeros, wrong, strict=True)):
+        at = next(i for i, w in enumerate(wrong) if w.any())
+        batch, token = wrong[at].nonzero()[0].tolist()
+        return Finding(
+            "token-erased",
+            f"Some tokens come out as zeros, for example token {token} of sequence {batch}. It may "
+            "get nothing from attention, or be hidden from the others: its own x stays in the "
+            f"stream all the same, and the MLP works on it. That was for {cases[at].note}.",
+        )
+    return None
+
+
+def _nothing_to_attend(cases, values, expected):
+    """All that is wrong: tokens to which a mask leaves nothing."""
+    for case, value, right in zip(cases, values, expected, strict=True):
+        wrong = _wrong_tokens(value, right)
+        for mask in case.kwargs.values():
+            none = ~mask.any(-1)
+            shape = torch.broadcast_shapes(none.shape, (len(wrong), 1, wrong.shape[1]))
+            wrong = wrong & ~none.expand(shape).any(1)
+        if wrong.any():
+            return None
+    return Finding(
+        "nothing-to-attend",
+        "Right but for tokens that may attend to nothing. Attention gives zeros for them; that is "
+        "taken care of there. Hand the mask on as it is, and go on with such a token as with all "
+        "others.",
+    )
+
+
 # --- TransformerBlock -----------------------------------------------------------------------
 
 
@@ -315,6 +360,12 @@ _WIRINGS = {
         lambda x, a, f, na, nf: _pre(x, a, f, lambda t: t, lambda t: t),
         lambda x, a, f, na, nf: _post(x, a, f, lambda t: t, lambda t: t),
     ),
+    "norms-without-weights": (
+        "The norms' own weights are never used. Call the modules that `__init__` has made: "
+        "`self.attention_norm` and `self.feed_forward_norm`.",
+        lambda x, a, f, na, nf: _pre(x, a, f, _bare_norm, _bare_norm),
+        lambda x, a, f, na, nf: _post(x, a, f, _bare_norm, _bare_norm),
+    ),
     "no-norm-attention": (
         "Attention's norm is never used.",
         lambda x, a, f, na, nf: _pre(x, a, f, lambda t: t, nf),
@@ -430,6 +481,7 @@ BLOCK = Exercise(
     special=_block_twins,
     witness=TransformerBlock,
     reference=TransformerBlock,
+    properties=(_tokens_erased, _nothing_to_attend),
     axes=("batch", "tokens", "d_model"),
     tolerance=3e-5,
     hints=(
@@ -596,6 +648,35 @@ def _old_x(s, x, c, see, ask, m, cm):
     return _think(s, x + ask(s.cross_norm(_see(s, x, see))))
 
 
+def _normed_at_cross(s, x, c, see, ask, m, cm):
+    x = s.cross_norm(_see(s, x, see))
+    return _think(s, x + ask(x))
+
+
+def _normed_at_the_network(s, x, c, see, ask, m, cm):
+    x = _see(s, x, see)
+    x = s.feed_forward_norm(x + ask(s.cross_norm(x)))
+    return x + s.feed_forward(x)
+
+
+def _other_norm_added(s, x, c, see, ask, m, cm):
+    x = _see(s, x, see)
+    x = x + ask(s.cross_norm(x))
+    return s.cross_norm(x) + s.feed_forward(s.feed_forward_norm(x))
+
+
+def _asks_as_before(s, x, c, see, ask, m, cm):
+    normed = s.attention_norm(x)
+    return _think(s, x + see(normed) + ask(s.cross_norm(normed)))
+
+
+def _itself_in_the_context(s, x, c, see, ask, m, cm):
+    x = _see(s, x, see)
+    normed = s.cross_norm(x)
+    mask = None if cm is None else F.pad(cm, (0, x.shape[1]), value=True)
+    return _think(s, x + s.cross_attention(normed, torch.cat([c, normed], 1), mask=mask))
+
+
 def _side_by_side(s, x, c, see, ask, m, cm):
     return _think(s, x + see(s.attention_norm(x)) + ask(s.cross_norm(x)))
 
@@ -608,6 +689,18 @@ def _context_with(norm):
     return _decoder(wire)
 
 
+_SHARED = (
+    ("Cross-attention uses the MLP's norm; it has a `cross_norm`",
+     "attention", "feed_forward", "feed_forward"),
+    ("Self-attention uses the `cross_norm`; it has an `attention_norm`",
+     "cross", "cross", "feed_forward"),
+    ("Self-attention uses the MLP's norm; it has an `attention_norm`",
+     "feed_forward", "cross", "feed_forward"),
+    ("The MLP uses the self-attention's norm; it has a `feed_forward_norm`",
+     "attention", "cross", "attention"),
+    ("The MLP uses the `cross_norm`; it has a `feed_forward_norm`",
+     "attention", "cross", "cross"),
+)  # fmt: skip
 _SWAPPED = "Two norms have changed places: each sub-layer has the norm of its own name."
 
 DECODER = Exercise(
@@ -659,6 +752,7 @@ DECODER = Exercise(
     ),
     witness=DecoderBlock,
     reference=DecoderBlock,
+    properties=(_tokens_erased, _nothing_to_attend),
     axes=("batch", "tokens", "d_model"),
     tolerance=3e-5,
     hints=(
@@ -778,11 +872,71 @@ DECODER = Exercise(
             "Normalize only what a sub-layer reads.",
             spoil=_decoder(_normalized_stream),
         ),
+        "normed-stream-cross": Variant(
+            "At cross-attention you add to the normalized x: there the direct path is lost. "
+            "Normalize only what a sub-layer reads.",
+            spoil=_decoder(_normed_at_cross),
+        ),
+        "normed-stream-network": Variant(
+            "At the MLP you add to the normalized x: there the direct path is lost. Normalize only "
+            "what a sub-layer reads.",
+            spoil=_decoder(_normed_at_the_network),
+        ),
+        "other-norm-added": Variant(
+            "At the MLP you add to an x that `cross_norm` has normalized. Add to the stream as it "
+            "is after cross-attention.",
+            spoil=_decoder(_other_norm_added),
+        ),
+        "asks-as-before": Variant(
+            "What asks the context is the token as it was before self-attention. It asks with what "
+            "self-attention has made of it.",
+            spoil=_decoder(_asks_as_before),
+        ),
+        "itself-in-the-context": Variant(
+            "The tokens of x stand beside the context in cross-attention. It reads the context "
+            "alone; x has looked at itself already.",
+            spoil=_decoder(_itself_in_the_context),
+        ),
+        "context-cut": Variant(
+            "Of the context you read only as many tokens as x has. It may be longer: all of it is "
+            "there to be asked.",
+            spoil=_decoder(
+                lambda s, x, c, see, ask, m, cm: _three(
+                    s,
+                    x,
+                    see,
+                    lambda t: s.cross_attention(
+                        t,
+                        c[:, : x.shape[1]],
+                        mask=None if cm is None else cm[..., : x.shape[1]],
+                    ),
+                )
+            ),
+        ),
         "norm-shared": Variant(
             "Cross-attention uses the self-attention's norm; it has a `cross_norm` of its own.",
             spoil=_decoder(
                 lambda s, x, c, see, ask, m, cm: _with_norms(
                     s, x, see, ask, s.attention_norm, s.attention_norm, s.feed_forward_norm
+                )
+            ),
+        ),
+        **{
+            f"norm-shared-{i}": Variant(
+                f"{who} of its own.",
+                spoil=_decoder(
+                    lambda s, x, c, see, ask, m, cm, names=names: _with_norms(
+                        s, x, see, ask, *(getattr(s, f"{name}_norm") for name in names)
+                    )
+                ),
+            )
+            for i, (who, *names) in enumerate(_SHARED)
+        },
+        "norms-without-weights": Variant(
+            "The norms' own weights are never used. Call the modules that `__init__` has made.",
+            spoil=_decoder(
+                lambda s, x, c, see, ask, m, cm: _with_norms(
+                    s, x, see, ask, _bare_norm, _bare_norm, _bare_norm
                 )
             ),
         ),
@@ -842,6 +996,15 @@ DECODER = Exercise(
             spoil=_decoder(
                 lambda s, x, c, see, ask, m, cm: _three(
                     s, x, see, lambda t: s.cross_attention(t, c, mask=None if cm is None else ~cm)
+                )
+            ),
+        ),
+        "causal-unless-told": Variant(
+            "Where no mask is given, your tokens of x do not look ahead. None means that all may "
+            "attend to all: the block itself is not causal.",
+            spoil=_decoder(
+                lambda s, x, c, see, ask, m, cm: _three(
+                    s, x, lambda t: s.attention(t, mask=m, causal=m is None), ask
                 )
             ),
         ),
@@ -960,6 +1123,36 @@ def _counted(
     return answer
 
 
+def _biases(cases, values, expected):
+    """What there is too much is what the biases of some matrices would have."""
+    of_attention = {
+        "": lambda d, keys: 0,
+        "all four": lambda d, keys: 2 * d + 2 * keys,
+        "all four, as if nothing were shared": lambda d, keys: 4 * d,
+        "queries, keys and values": lambda d, keys: d + 2 * keys,
+        "queries, keys and values, as if nothing were shared": lambda d, keys: 3 * d,
+        "the output": lambda d, keys: d,
+    }
+    of_mlp = {
+        "": lambda d, d_ff, gated: 0,
+        "all": lambda d, d_ff, gated: (1 + gated) * d_ff + d,
+        "all, but the gate": lambda d, d_ff, gated: d_ff + d,
+        "those to d_ff": lambda d, d_ff, gated: (1 + gated) * d_ff,
+        "one to d_ff": lambda d, d_ff, gated: d_ff,
+    }
+
+    def explains(attention, mlp):
+        for case, value, right in zip(cases, values, expected, strict=True):
+            d, heads, kv, d_ff, gated = case.args
+            if value - right != attention(d, kv * d // heads) + mlp(d, d_ff, gated):
+                return False
+        return True
+
+    if any(explains(a, m) for a, m in itertools.product(of_attention.values(), of_mlp.values())):
+        return Finding("biases", "You counted biases as well. The block of this exercise has none.")
+    return None
+
+
 COUNT = Exercise(
     name="block_parameters",
     lesson=LESSON,
@@ -984,6 +1177,7 @@ COUNT = Exercise(
     ),
     witness=block_parameters,
     reference=block_parameters,
+    properties=(_biases,),
     hints=(
         "List the matrices with their shapes: four in attention, two or three in the MLP. Then "
         "the norms.",
@@ -1018,6 +1212,45 @@ COUNT = Exercise(
             "W_k and W_v have the columns of one head in yours. There are n_kv_heads of them.",
             _counted(lambda d, h, kv: 2 * d * d + 2 * d * (d // h)),
         ),
+        "one-column-a-head": Variant(
+            "W_k and W_v have n_kv_heads columns in yours, one for each head. Each head has "
+            "d_model / n_heads of them.",
+            _counted(lambda d, h, kv: 2 * d * d + 2 * d * kv),
+        ),
+        "wide-heads": Variant(
+            "Your heads are d_model / n_kv_heads wide. Every head, of queries or of keys and "
+            "values, is d_model / n_heads wide.",
+            _counted(lambda d, h, kv: 2 * d * h * (d // kv) + 2 * d * d),
+        ),
+        "queries-times-heads": Variant(
+            "Queries and output are multiplied by the number of heads. The heads are cut out of "
+            "one matrix.",
+            _counted(lambda d, h, kv: 2 * d * d * h + 2 * d * (d // h) * kv),
+        ),
+        "two-thirds": Variant(
+            "With a gate you cut d_ff to two thirds. `d_ff` is the width that the MLP has: whoever "
+            "chose it has done that already.",
+            lambda d, h, kv, d_ff, gated: block_parameters(
+                d, h, kv, 2 * d_ff // 3 if gated else d_ff, gated
+            ),
+        ),
+        "gate-of-vectors": Variant(
+            "The gate has one number for each unit in yours. It is a matrix as large as `up`, "
+            "d_model × d_ff.",
+            lambda d, h, kv, d_ff, gated: (
+                block_parameters(d, h, kv, d_ff, False) + (d_ff if gated else 0)
+            ),
+        ),
+        "gate-of-units": Variant(
+            "The gate is d_ff × d_ff in yours. It reads x, as `up` does: d_model × d_ff.",
+            lambda d, h, kv, d_ff, gated: (
+                block_parameters(d, h, kv, d_ff, False) + (d_ff**2 if gated else 0)
+            ),
+        ),
+        "own-width": Variant(
+            "Your MLP is 4 · d_model wide, whatever `d_ff` says.",
+            lambda d, h, kv, d_ff, gated: block_parameters(d, h, kv, 4 * d, gated),
+        ),
         "gate-inverted": Variant(
             "Three matrices with a gate, two without: yours is the wrong way round.",
             lambda d, h, kv, d_ff, gated: block_parameters(d, h, kv, d_ff, not gated),
@@ -1041,6 +1274,18 @@ COUNT = Exercise(
             "The norms are missing: few numbers, but some.", _counted(norms=lambda d: 0)
         ),
         "one-norm": Variant("A block has two norms.", _counted(norms=lambda d: d)),
+        "norms-of-a-head": Variant(
+            "Your norms have the numbers of one head. They normalize whole tokens: d_model numbers "
+            "each.",
+            lambda d, h, kv, d_ff, gated: (
+                block_parameters(d, h, kv, d_ff, gated) - 2 * d + 2 * (d // h)
+            ),
+        ),
+        "norms-of-one-number": Variant(
+            "Each norm has a single number in yours. An RMSNorm has a weight for each of the "
+            "d_model numbers of a token.",
+            _counted(norms=lambda d: 2),
+        ),
         "layer-norms": Variant(
             "You counted a bias in each norm. An RMSNorm has none.", _counted(norms=lambda d: 4 * d)
         ),
@@ -1052,12 +1297,12 @@ COUNT = Exercise(
 
 
 def _make_paths(kind, seed):
-    d, many = unequal(seed, 2, low=3)
+    d, many = unequal(seed, 2, low=3, high=6)
     many = {
         "no sub-layer": 0,
         "one sub-layer": 1,
         "two sub-layers": 2,
-        "nine sub-layers": 9,
+        "seven sub-layers": 7,
     }.get(kind["how many"], many)
     d = {"d = 1": 1, "as many numbers as lengths": many + 1}.get(kind["width"], d)
     x, stack = randn(seed, (d,), (many, d, d))
@@ -1083,6 +1328,62 @@ def _paths(x, sublayers, *, order=1):
             y = y @ matrix if use else y
         rows[sum(taken)] = rows[sum(taken)] + y
     return torch.stack(rows)
+
+
+def _in_any_order(x, sublayers):
+    """Every order of every choice of sub-layers, gathered by what has been taken."""
+    n = len(sublayers)
+    sums = {0: x}  # what has been taken, in bits -> the sum of all orders
+    for taken in range(1, 2**n):
+        last = [i for i in range(n) if taken >> i & 1]
+        sums[taken] = sum(sums[taken ^ 1 << i] @ sublayers[i] for i in last)
+    rows = [torch.zeros_like(x) for _ in range(n + 1)]
+    for taken, value in sums.items():
+        rows[taken.bit_count()] = rows[taken.bit_count()] + value
+    return torch.stack(rows)
+
+
+def _powers(x, sublayers, weigh=lambda n, m: 1):
+    """The sum of all sub-layers, taken again and again."""
+    n, rows = len(sublayers), [x]
+    for _ in sublayers:
+        rows.append(rows[-1] @ sublayers.sum(0))
+    return torch.stack([weigh(n, m) * row for m, row in enumerate(rows)])
+
+
+def _after_each(x, sublayers):
+    rows = [x]
+    for matrix in sublayers:
+        rows.append(rows[-1] + rows[-1] @ matrix)
+    return torch.stack(rows)
+
+
+def _largest_kept(cases, values, expected):
+    """Numbers that only float64 can hold are lost."""
+    for case, value in zip(cases, values, strict=True):
+        if case.nan == _NOT_KEPT and not value.isfinite().all():
+            return Finding(*_NOT_KEPT)
+    return None
+
+
+_NOT_KEPT = (
+    "float32",
+    "Right for float32. Here the numbers are float64, and so large that float32 cannot hold them: "
+    "somewhere yours become float32. Make new tensors of x's type.",
+)
+
+
+def _largest() -> list[Case]:
+    x, stack = (t.double() for t in randn(8, (4,), (3, 4, 4)))
+    return [
+        Case(
+            (1e40 * x, stack),
+            gradients=False,
+            note="numbers that float32 cannot hold",
+            nan=_NOT_KEPT,
+            edge=True,
+        )
+    ]
 
 
 def _neighbours_only(x, sublayers):
@@ -1136,7 +1437,7 @@ PATHS = Exercise(
                 "no sub-layer",
                 "one sub-layer",
                 "two sub-layers",
-                "nine sub-layers",
+                "seven sub-layers",
             ),
             "width": ("several numbers", "d = 1", "as many numbers as lengths"),
             "numbers": (
@@ -1150,7 +1451,9 @@ PATHS = Exercise(
         make=_make_paths,
         edges=("no sub-layer", "x of zeros", "sub-layers of zeros", "the last sub-layer zero"),
     ),
+    special=_largest,
     witness=_paths,
+    properties=(_largest_kept,),
     axes=("path length", "d_model"),
     tolerance=3e-5,
     hints=(
@@ -1212,9 +1515,35 @@ PATHS = Exercise(
             spoil=lambda case, right: _by_sublayer(*case.args),
         ),
         "taken-twice": Variant(
-            "A sub-layer is taken twice on some paths: when you go through the rows, row m must "
-            "be made of row m − 1 as it was before this sub-layer.",
+            "On some paths a sub-layer is taken more than once. Each is taken once or skipped. "
+            "(Whoever goes through the rows: row m is made of row m − 1 as it was before this "
+            "sub-layer.)",
             lambda x, sublayers: _upward(x, sublayers),
+        ),
+        "any-order": Variant(
+            "Your paths go through the sub-layers in every order. x meets them in one order only, "
+            "the first one first.",
+            _in_any_order,
+        ),
+        "powers": Variant(
+            "You multiply sums of all sub-layers. So a path may take one twice, and in any order; "
+            "each is taken once or skipped, the first one first.",
+            _powers,
+        ),
+        "all-alike": Variant(
+            "You count the paths of a length and let all of them take the same average sub-layer. "
+            "The sub-layers differ, so each path is worked out by itself.",
+            lambda x, sublayers: _powers(
+                x, sublayers, lambda n, m: math.comb(n, m) / max(1, n) ** m
+            ),
+        ),
+        "after-each": Variant(
+            "Row m is the whole net after m sub-layers. Asked for are the paths by their length.",
+            spoil=lambda case, right: _after_each(*case.args),
+        ),
+        "longest-path-missing": Variant(
+            "The last row is zero in yours. There is one path that takes every sub-layer.",
+            spoil=lambda case, right: torch.cat([right[:-1], torch.zeros_like(right[:1])]),
         ),
         "columns": Variant(
             "You multiply from the left, matrix @ x. Here x is a row: `x @ matrix`.",
@@ -1275,6 +1604,12 @@ def _rests(cases, values, expected):
     for case, value in zip(cases, values, strict=True):
         _, update, p, training = case.args
         kept, left = _kept(case, value)
+        if not training and p == 1 and not kept.any():
+            return Finding(
+                "drops-in-use",
+                "With `training=False` and p = 1 all of the update is dropped. In use nothing may "
+                "be, whatever p is.",
+            )
         if not training and not kept.all() and kept.any():
             return Finding(
                 "drops-in-use",
@@ -1320,6 +1655,19 @@ def _stream_spared(cases, values, expected):
 
 def _dropped_fairly(cases, values, expected):
     """A share p is gone, number by number, and what is left is divided by 1 − p."""
+    drawn = [_kept(c, v)[0] for c, v in zip(cases, values, strict=True) if c.random]
+    if all(k.all() or not k.any() for k in drawn):
+        if any(k.all() for k in drawn) and not all(k.all() for k in drawn):
+            return Finding(
+                "whole-update",
+                "You drop the whole update, or keep all of it. Each number is dropped by itself.",
+            )
+        if all(k.all() for k in drawn):
+            return Finding(
+                "all-kept",
+                "In training no number of the update is dropped. Making all of them smaller or "
+                "larger is not the same: a share p is to become 0.",
+            )
     for case, value in zip(cases, values, strict=True):
         if not case.random:
             continue
@@ -1344,9 +1692,20 @@ def _dropped_fairly(cases, values, expected):
             )
         share = kept.double().mean().item()
         if abs(share - (1 - p)) > 6 * math.sqrt(p * (1 - p) / kept.numel()):
-            return Finding("share", f"In training with p = {p} a share of {share:.0%} is kept.")
+            return Finding(
+                "share",
+                f"In training with p = {p} a share of {share:.0%} is kept. p is the share that is "
+                f"dropped, so {1 - p:.0%} should be kept.",
+            )
         right = update.double() / (1 - p)
         if not torch.allclose(left[kept], right[kept], rtol=1e-4, atol=1e-4):
+            times = left[kept] / update[kept].double()
+            if times.std() < 1e-3 and abs(times.mean() - 1 / share) < 1e-4:
+                return Finding(
+                    "divided-by-the-count",
+                    "What is kept is divided by the share that happened to be kept. Divide by "
+                    "1 − p: what one number becomes must not depend on what befell the others.",
+                )
             return Finding(
                 "not-rescaled",
                 "What is kept is not divided by 1 − p, so that in use, with nothing dropped, the "
@@ -1476,8 +1835,8 @@ QUESTIONS = [
             ),
             Option(
                 "more: it is deeper",
-                "A gradient reaches every block, you have measured it. But a block can do little "
-                "with tokens that are all the same.",
+                "A gradient reaches even the first block, you have measured it. But a block can do "
+                "little with tokens that are all the same.",
             ),
         ),
     ),
@@ -1525,8 +1884,9 @@ QUESTIONS = [
             ),
             Option(
                 "attention made the tokens alike, and nothing reminded a token of what it was",
-                "Yes. The control shows that this is a large part of it: where a token must look "
-                "at itself, the stack learns again, without any plus. It is not all of it.",
+                "Yes. The control with four blocks shows that this is a large part of it: where a "
+                "token must look at itself, the stack learns again, without any plus. It is not "
+                "all of it.",
                 right=True,
             ),
             Option(

@@ -7,7 +7,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from tfcourse.checks.exercise import Case, Domain, Exercise, Variant, randn, unequal
+from tfcourse.checks.exercise import Case, Domain, Exercise, Finding, Variant, randn, unequal
 from tfcourse.checks.quiz import Item, Option
 
 LESSON = "07_going_deep"
@@ -217,6 +217,35 @@ def _post(x, matrix):
     return _norm(x + x @ matrix)
 
 
+def _from_the_start(x, matrices, norm_first):
+    """Each block adds to the x of the beginning."""
+    start, sizes = x, [x.square().mean().sqrt()]
+    for matrix in matrices:
+        x = start + _norm(x) @ matrix if norm_first else _norm(start + x @ matrix)
+        sizes.append(x.square().mean().sqrt())
+    return torch.stack(sizes)
+
+
+def _noted_too_early(x, matrices, norm_first):
+    """The size of the sum, before post-norm's norm."""
+    sizes = [x.square().mean().sqrt()]
+    for matrix in matrices:
+        x = x + (_norm(x) if norm_first else x) @ matrix
+        sizes.append(x.square().mean().sqrt())
+        x = x if norm_first else _norm(x)
+    return torch.stack(sizes)
+
+
+def _what_is_added(x, matrices, norm_first):
+    """By how much each block changes x."""
+    sizes = [x.square().mean().sqrt()]
+    for matrix in matrices:
+        after = (_pre if norm_first else _post)(x, matrix)
+        sizes.append((after - x).square().mean().sqrt())
+        x = after
+    return torch.stack(sizes)
+
+
 def stream_growth(x, matrices, norm_first):
     """The size of the stream before the first block and after each."""
     return _grown(_pre, _post)(x, matrices, norm_first)
@@ -299,6 +328,36 @@ STREAM_GROWTH = Exercise(
             "squares, which an offset counts in.",
             _grown(_pre, _post, lambda x: x.std(correction=0)),
         ),
+        "spread-corrected": Variant(
+            "You measure the spread around the mean (`std`, which divides by one less besides). "
+            "Asked is the root of the mean of the squares, which an offset counts in.",
+            _grown(_pre, _post, lambda x: x.std()),
+        ),
+        "token-by-token": Variant(
+            "You take the root for each token and the mean of these sizes. Asked is one root, of "
+            "the mean of all squares.",
+            _grown(_pre, _post, lambda x: x.square().mean(-1).sqrt().mean()),
+        ),
+        "norm-on-the-way-out": Variant(
+            "With `norm_first=False` you normalize what the matrix gives, before it is added. It "
+            "is the sum that is normalized.",
+            _grown(_pre, lambda x, m: x + _norm(x @ m)),
+        ),
+        "noted-too-early": Variant(
+            "With `norm_first=False` you note the size of the sum, before its norm. A block ends "
+            "with the norm: note what it gives.",
+            _noted_too_early,
+        ),
+        "what-is-added": Variant(
+            "You give the size of the change that each block makes. Asked is the size of x after "
+            "the block.",
+            _what_is_added,
+        ),
+        "from-the-start": Variant(
+            "Each block adds to the x of the beginning. It adds to the x that the block before it "
+            "has left.",
+            _from_the_start,
+        ),
         "not-rooted": Variant(
             "The root is missing: you give the mean of the squares.",
             _grown(_pre, _post, lambda x: x.square().mean()),
@@ -329,15 +388,19 @@ def _make_vjp(kind, seed):
         "(tokens, d)": (tokens, d),
         "(batch, tokens, d)": (batch, tokens, d),
         "(d,)": (d,),
+        "four axes": (2, batch, tokens, d),
         "d = 1": (tokens, 1),
         "d = 40": (tokens, 40),
     }[kind["sizes"]]
-    x, g = randn(seed, shape, shape)
+    one = (*shape[:-1], 1)
+    x, g, middle, spread = randn(seed, shape, shape, one, one)
+    if shape[-1] > 1:  # where numbers lie close together by chance, only their rounding shows
+        x = F.layer_norm(x, x.shape[-1:]) * (1 + spread.abs()) + 0.5 * middle
     x = {
         "ordinary numbers": 1.7 * x + 0.4,
         "numbers in the hundreds": 200 * x,
         "small numbers": 0.01 * x,
-        "far from zero": x + 30,
+        "far from zero": x + 20,
         "a token of equal numbers": x.clone(),
     }[kind["numbers"]]
     if kind["numbers"] == "a token of equal numbers":
@@ -370,6 +433,38 @@ def _spoiled_vjp(change):
     return spoil
 
 
+def _without_eps(case, right):
+    """y from the variance alone, the division with eps."""
+    g, y, size = _pieces(case)
+    y = y * size / _spread(size, case)
+    return (g - g.mean(-1, keepdim=True) - y * _along(g, y)) / size
+
+
+def _unit_length(case, right):
+    """y has a length of 1, instead of numbers of size 1."""
+    g, y, size = _pieces(case)
+    y = y * size / _spread(size, case) / y.shape[-1] ** 0.5
+    return (g - g.mean(-1, keepdim=True) - y * _along(g, y)) / size
+
+
+def _spread(size, case):
+    return (size.square() - case.kwargs.get("eps", 1e-5)).clamp(min=1e-20).sqrt()
+
+
+def _unbiased(case, right):
+    g, y, size = _pieces(case)
+    d, eps = y.shape[-1], case.kwargs.get("eps", 1e-5)
+    root = ((size.square() - eps) * d / max(1, d - 1) + eps).sqrt()
+    y = y * size / root
+    return (g - g.mean(-1, keepdim=True) - y * _along(g, y)) / root
+
+
+def _of_an_rms_norm(case, right):
+    x, g = case.args
+    size = (x.square().mean(-1, keepdim=True) + case.kwargs.get("eps", 1e-5)).sqrt()
+    return (g - x / size * _along(g, x / size)) / size
+
+
 def _along(a, b):
     return (a * b).mean(-1, keepdim=True)
 
@@ -392,7 +487,14 @@ NORM_VJP = Exercise(
     title="the gradient through a norm",
     domain=Domain(
         kinds={
-            "sizes": ("(tokens, d)", "(batch, tokens, d)", "(d,)", "d = 40", "d = 1"),
+            "sizes": (
+                "(tokens, d)",
+                "(batch, tokens, d)",
+                "(d,)",
+                "four axes",
+                "d = 40",
+                "d = 1",
+            ),
             "numbers": (
                 "ordinary numbers",
                 "numbers in the hundreds",
@@ -422,6 +524,7 @@ NORM_VJP = Exercise(
     witness=norm_vjp,
     axes=(),
     tolerance=5e-5,
+    smallest=1,
     hints=(
         "Work out three things first, each with `keepdim=True` over the last axis: the size that x "
         "is divided by, the normalized y, and the mean of g · y.",
@@ -477,6 +580,34 @@ NORM_VJP = Exercise(
         "eps-outside": Variant(
             "You add eps to the root. It belongs to the variance, before the root is taken.",
             _vjp_with(lambda variance, eps: variance.sqrt() + eps),
+        ),
+        "y-without-eps": Variant(
+            "Your y is divided by the root of the variance, without eps. y is what the norm gives: "
+            "it is divided by s, which has eps in it.",
+            spoil=_without_eps,
+        ),
+        "unit-length": Variant(
+            "Your y has a length of 1. What the norm gives has numbers of size 1: their squares "
+            "have a mean of 1, not a sum of 1.",
+            spoil=_unit_length,
+        ),
+        "unbiased": Variant(
+            "Your variance is divided by d − 1. A norm's is the mean of the squares, divided by d.",
+            spoil=_unbiased,
+        ),
+        "only-centred": Variant(
+            "Along y you use x without its mean, but not divided by s. y is divided by it.",
+            spoil=_spoiled_vjp(
+                lambda right, g, y, size: right + (1 - size.square()) * y * _along(g, y) / size
+            ),
+        ),
+        "rms-norm": Variant(
+            "That is the gradient through an RMSNorm, which takes no mean away. LayerNorm does.",
+            spoil=_of_an_rms_norm,
+        ),
+        "times-y": Variant(
+            "You multiply g by what the norm gives. That would be the way back through a product.",
+            spoil=_spoiled_vjp(lambda right, g, y, size: g * y),
         ),
         "forward": Variant(
             "You give the normalized x. Asked is the gradient at x, from the gradient g at the "
@@ -625,6 +756,30 @@ RATE_AT = Exercise(
                 ),
             ),
         ),
+        "ends-a-step-early": Variant(
+            "Your fall reaches 0 at the last step, which is lost then. It would reach 0 at step "
+            "`steps`, one after the last.",
+            _schedule(
+                _rise,
+                lambda step, steps, warm_up: (
+                    0.5 * (1 + math.cos(math.pi * (step - warm_up) / max(1, steps - 1 - warm_up)))
+                ),
+            ),
+        ),
+        "quarter-cosine": Variant(
+            "You take a quarter of a cosine, from 1 to 0. Half of one goes from 1 to −1: it leaves "
+            "the peak as gently as it comes to 0.",
+            _schedule(
+                _rise,
+                lambda step, steps, warm_up: math.cos(
+                    0.5 * math.pi * (step - warm_up) / (steps - warm_up)
+                ),
+            ),
+        ),
+        "share-of-the-peak": Variant(
+            "You give a share between 0 and 1. The rate is that share of `peak`.",
+            lambda step, steps, peak, warm_up: rate_at(step, steps, 1.0, warm_up),
+        ),
         "whole-cosine": Variant(
             "You take a whole cosine: the rate falls to 0 half way and rises again.",
             _schedule(
@@ -661,6 +816,12 @@ def _two_a_block(layers):
 
 
 first_std = _starting(0.02, _onto_the_stream, _two_a_block)
+
+
+def _own_depth(name, shape, layers):
+    """Smaller by the additions up to this block."""
+    numbers = [int(part) for part in name.split(".") if part.isdigit()]
+    return first_std(name, shape, numbers[0] + 1 if numbers else layers)
 
 
 def _given_first_std(name, shape, layers):
@@ -780,6 +941,21 @@ FIRST_STD = Exercise(
                 lambda name: 0.0 if name.endswith("bias") else 0.02,
             ),
         ),
+        "norms-at-one": Variant(
+            "You give the number that a norm's weights begin with. Asked is how much they differ "
+            "from each other: all are 1, so not at all.",
+            _starting(
+                0.02,
+                _onto_the_stream,
+                _two_a_block,
+                lambda name: 0.0 if name.endswith("bias") else 1.0,
+            ),
+        ),
+        "own-depth": Variant(
+            "Each block has a factor of its own in yours, by its number. All blocks of a stack "
+            "have the same: it comes from `layers`, the number of all of them.",
+            _own_depth,
+        ),
         "random-biases": Variant(
             "Biases would begin at random. GPT-2's begin at 0.",
             _starting(
@@ -823,6 +999,44 @@ def _at_most_one(length):
 clip_by_norm = _clipped(_at_most_one(_length))
 
 
+TINY = "tiny, and too long"
+
+
+def _short_of_the_limit(cases, values, expected):
+    """Right but for tiny gradients, which come out a little too short."""
+    for case, value, right in zip(cases, values, expected, strict=True):
+        if TINY not in case.note and not all(
+            torch.allclose(v, e, rtol=1e-4, atol=1e-6) for v, e in zip(value, right, strict=True)
+        ):
+            return None
+    for case, value in zip(cases, values, strict=True):
+        length, most = _length(*value), case.args[2]
+        if TINY in case.note and 0.5 * most < length < most:
+            return Finding(
+                "short-of-the-limit",
+                f"Right for gradients of an ordinary size. Here their length is "
+                f"{_length(*case.args[:2]):.3g}, and what you give is shorter than the limit by "
+                f"{1 - length / most:.2%}. Is something small added to what you divide by? "
+                "(PyTorch's own adds 1e-6. It divides always; you need not.)",
+            )
+    return None
+
+
+def _made_one(first, second, most):
+    """Where it is above the limit, the length becomes 1."""
+    length = _length(first, second)
+    return 1 / length if length > most else 1.0
+
+
+def _one_after_the_other(first, second, most):
+    """The length is measured again when the first is shorter already."""
+    length = _length(first, second)
+    shorter = first * min(1.0, most / max(length, 1e-12))
+    if length <= most:
+        return first, second
+    return shorter, second * most / _length(shorter, second)
+
+
 def _make_clip(kind, seed):
     a, b, c = unequal(seed, 3)
     shapes = {
@@ -830,9 +1044,12 @@ def _make_clip(kind, seed):
         "two matrices": ((a, b), (c, a)),
         "three axes and a matrix": ((a, b, c), (b, a)),
         "a single number": ((1,), (b, c)),
+        "a number without an axis": ((1,), (b, c)),
     }[kind["tensors"]]
     first, second = randn(seed, *shapes)
     first = 2 * first
+    if kind["tensors"] == "a number without an axis":
+        first = first[0]
     whole, longest = _length(first, second), max(_length(first), _length(second))
     most = {
         "too long": 0.3 * whole,
@@ -843,7 +1060,10 @@ def _make_clip(kind, seed):
         "all zero": 1.0,
         "shorter than 1, but too long": 0.2,
         "shorter than 1, and short enough": 0.75,
+        TINY: 2e-4,
     }[kind["length"]]
+    if kind["length"] == TINY:
+        first, second = 1e-3 * first / whole, 1e-3 * second / whole
     if kind["length"].startswith("shorter than 1"):
         first, second = 0.5 * first / whole, 0.5 * second / whole
     if kind["length"] in ("one is all zero", "all zero"):
@@ -868,21 +1088,25 @@ CLIP_BY_NORM = Exercise(
                 "all zero",
                 "shorter than 1, but too long",
                 "shorter than 1, and short enough",
+                TINY,
             ),
             "tensors": (
                 "a matrix and a vector",
                 "two matrices",
                 "three axes and a matrix",
                 "a single number",
+                "a number without an axis",
             ),
         },
         make=_make_clip,
-        edges=("all zero", "one is all zero"),
+        edges=("all zero", "one is all zero", TINY),
     ),
     forbids=("clip_grad_norm_", "clip_grads_with_norm_", "get_total_norm"),
     witness=clip_by_norm,
     reference=clip_by_norm,
+    properties=(_short_of_the_limit,),
     tolerance=3e-5,
+    smallest=1e-5,
     hints=(
         "Think of both gradients as one long row of numbers. Its length is the root of the sum of "
         "all squares, of both.",
@@ -933,6 +1157,25 @@ CLIP_BY_NORM = Exercise(
         "greatest": Variant(
             "You take the length of the longer one. Asked is the length of both together.",
             _clipped(_at_most_one(lambda first, second: max(_length(first), _length(second)))),
+        ),
+        "mean-square": Variant(
+            "You take the root of the *mean* of the squares. The length is the root of their sum.",
+            _clipped(
+                _at_most_one(
+                    lambda first, second: (
+                        _length(first, second) / (first.numel() + second.numel()) ** 0.5
+                    )
+                )
+            ),
+        ),
+        "length-one": Variant(
+            "What is too long comes out with a length of 1. It should have the length `most`.",
+            _clipped(_made_one),
+        ),
+        "one-after-the-other": Variant(
+            "The second factor is worked out when the first gradient has been shortened already. "
+            "Measure once, then take the same factor for both.",
+            _one_after_the_other,
         ),
         "turned-round": Variant(
             "The factor is upside down: long gradients become longer.",
