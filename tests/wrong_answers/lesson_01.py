@@ -1485,3 +1485,8 @@ def padding_out_of_keys_and_values(q, k, v, is_padding):
     low = low.masked_fill(is_padding, torch.finfo(q.dtype).min)[:, None, None]
     values = v.masked_fill(is_padding[:, None, :, None], 0)
     return F.scaled_dot_product_attention(q, k, values, attn_mask=low)
+
+
+@wrong("attention_scores", "scale-by-heads")
+def root_of_the_second_axis(q, k):
+    return q @ k.mT / math.sqrt(q.shape[1])

@@ -1261,3 +1261,10 @@ def mask_squeezed(q, k, v, mask):
 @right("masked_heads")
 def mask_spread_over_heads(q, k, v, mask):
     return masked(q, k, v, mask.expand(q.shape[0], q.shape[1], -1, -1))
+
+
+@wrong("cross_attention", "weights-transposed")
+def as_linear_has_them(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    q = F.linear(x, w_q).unflatten(-1, (n_heads, -1)).transpose(1, 2)
+    k, v = ((context @ w).unflatten(-1, (n_heads, -1)).transpose(1, 2) for w in (w_k, w_v))
+    return F.linear(by_hand(q, k, v, mask).transpose(1, 2).flatten(2), w_o)

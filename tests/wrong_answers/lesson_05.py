@@ -1064,3 +1064,8 @@ def fires_on_average(logits, hidden, w_down, table, unit):
 def softmax_at_the_end(logits, hidden, w_down, table, unit):
     left = logits - torch.outer(hidden[:, unit], table @ w_down[:, unit])
     return torch.log_softmax(left, dim=-1)
+
+
+@wrong("position_wise", "activation-before-b2")
+def relu_around_both_products(x, w1, b1, w2, b2):
+    return F.relu(F.relu(x @ w1 + b1) @ w2) + b2

@@ -1007,3 +1007,17 @@ def needs_an_axis(first, second, most):
 def chosen_by_where(first, second, most):
     length = torch.hypot(first.norm(), second.norm())
     return tuple(torch.where(length > most, g / length * most, g) for g in (first, second))
+
+
+@wrong("how_it_ended", "negative-start")
+def counted_from_the_end(losses, level):
+    if not finite(losses):
+        return "diverged"
+    end = losses[len(losses) - 20 :]
+    return "stalled" if end.mean() > level - 0.1 else "learns"
+
+
+@wrong("norm_vjp", "y-is-x")
+def along_x(x, g, eps=1e-5):
+    size = (x.var(-1, correction=0, keepdim=True) + eps).sqrt()
+    return (g - g.mean(-1, keepdim=True) - x * (g * x).mean(-1, keepdim=True)) / size

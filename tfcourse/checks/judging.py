@@ -54,10 +54,14 @@ class Compared:
         return next((i for i in wrong if not self.cases[i].edge), wrong[0])
 
     def contrast(self) -> str:
-        """A sentence on a case that is right, where there is one to compare with."""
-        right = [c for c, equal in zip(self.cases, self.equal, strict=True) if equal]
-        right.sort(key=lambda case: case.edge)
-        if not right:
+        """A sentence on a case that is right, where there is one to learn from.
+
+        If hardly any case is right, those that are will be so by chance, or because any answer
+        would be: what they have in common would lead astray.
+        """
+        plain = [i for i, case in enumerate(self.cases) if not (case.edge or case.random)]
+        right = [self.cases[i] for i in plain if self.equal[i]]
+        if len(right) < len(plain) / 4:
             return ""
         return f" Right for {self.exercise.describe(right[0])}: what is the difference?"
 

@@ -16,6 +16,7 @@ import sys
 import sysconfig
 import tempfile
 import traceback
+import types
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -29,7 +30,7 @@ IN_PLACE = "in place"  # stands for gradients that an in-place operation has mad
 
 _LIBRARIES = ("torch.", "tfcourse.", "numpy.", "transformers.")
 _WATCHED_LIBRARIES = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
-_NOT_THE_LEARNERS = (
+NOT_THE_LEARNERS = (
     *{sysconfig.get_paths()[k] for k in ("stdlib", "purelib", "platlib")},
     str(Path(__file__).parent.parent),
     "<frozen",
@@ -232,7 +233,7 @@ def _plain(value):
 def _describe(error: BaseException) -> dict:
     """The error with the learner's own line: the deepest frame that is no library's."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if not f.filename.startswith(_NOT_THE_LEARNERS)]
+    own = [f for f in frames if not f.filename.startswith(NOT_THE_LEARNERS)]
     line = own[-1].lineno if own else None
     code = (own[-1].line or linecache.getline(own[-1].filename, line)).strip() if own else ""
     return {"type": type(error).__name__, "message": str(error), "line": line, "code": code}
@@ -280,10 +281,10 @@ def _main(task_path: str, result_path: str) -> None:
     task = torch.load(task_path, weights_only=True)
     lines = task["source"].splitlines(keepends=True)
     linecache.cache["<answer>"] = (len(task["source"]), None, lines, "<answer>")
-    space = {"__name__": "__answer__"}
+    module = sys.modules["__answer__"] = types.ModuleType("__answer__")  # dataclasses look it up
     try:
-        exec(compile(task["source"], "<answer>", "exec"), space)
-        answer = space[task["name"]]
+        exec(compile(task["source"], "<answer>", "exec", dont_inherit=True), module.__dict__)
+        answer = module.__dict__[task["name"]]
     except KeyError:
         found = {"type": "NameError", "message": f"there is no {task['name']!r}"}
         outputs = [Output(error=found | {"line": None, "code": ""}) for _ in task["inputs"]]

@@ -123,6 +123,11 @@ SCORES = Exercise(
             "grows with the root.",
             lambda q, k: _dots(q, k) / q.shape[-1],
         ),
+        "scale-by-heads": Variant(
+            "You divide by the root of the number of heads: `q.shape[1]` is not d_head. Which axis "
+            "holds the numbers that are multiplied and added?",
+            lambda q, k: _dots(q, k) / math.sqrt(q.shape[1]),
+        ),
         "scale-by-tokens": Variant(
             "You divide by the root of the number of keys. The spread of q·k comes from the "
             "number of products in each sum, d_head, not from how many keys there are.",

@@ -788,6 +788,13 @@ CROSS = Exercise(
             "three.",
             _cross(project=lambda out, w_o: out @ w_o.T),
         ),
+        "weights-transposed": Variant(
+            "w_q and w_o are transposed, as `F.linear` would have them. Here all four are "
+            "multiplied from the right as they are: `x @ w_q`.",
+            lambda x, context, w_q, w_k, w_v, w_o, *rest: cross_attention(
+                x, context, w_q.T, w_k, w_v, w_o.T, *rest
+            ),
+        ),
         "q-transposed": Variant(
             "w_q is transposed. Here it is multiplied from the right as it is, like the other "
             "three.",

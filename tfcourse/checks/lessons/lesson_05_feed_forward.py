@@ -161,6 +161,11 @@ PLAIN = Exercise(
             "and must be free to subtract.",
             lambda x, w1, b1, w2, b2: torch.relu(position_wise(x, w1, b1, w2, b2)),
         ),
+        "activation-before-b2": Variant(
+            "There is a second ReLU behind the second matrix, before b2 is added. The output will "
+            "be added to the token's vector, and must be free to subtract.",
+            _plain(last=lambda h, w, b: torch.relu(h @ w) + b),
+        ),
         "activation-first": Variant(
             "Your ReLU works on x, before the first matrix.",
             _plain(first=lambda x, w, b: torch.relu(x) @ w + b, between=lambda h: h),

@@ -98,6 +98,10 @@ def _ended(rule):
     return answer
 
 
+def _from_the_end(losses, level):
+    return losses[len(losses) - 20 :].mean() > level - 0.1
+
+
 def _nan_only(losses, level):
     if losses.isnan().any():
         return "diverged"
@@ -132,7 +136,12 @@ HOW_IT_ENDED = Exercise(
             gradients=False,
             note="exactly level − 0.1, not above it",
             edge=True,
-        )
+        ),
+        Case(
+            (torch.linspace(4.6, 2.0, 15), 3.25),
+            gradients=False,
+            note="15 losses that fall all the way",
+        ),
     ],
     witness=how_it_ended,
     reference=how_it_ended,
@@ -145,6 +154,11 @@ HOW_IT_ENDED = Exercise(
         "mean with the level minus 0.1.",
     ),
     variants={
+        "negative-start": Variant(
+            "Where there are fewer than 20 losses, your slice begins at a negative place. Python "
+            "counts that from the end, so some of the losses are left out.",
+            _ended(_from_the_end),
+        ),
         "nan-only": Variant(
             "You look for NaN only. A loss can also be infinite: that run has diverged too.",
             _nan_only,
@@ -440,6 +454,18 @@ def _without_eps(case, right):
     return (g - g.mean(-1, keepdim=True) - y * _along(g, y)) / size
 
 
+def _with_another_y(scale):
+    """Along x itself, or the centred x, where along y is meant."""
+
+    def spoil(case, right):
+        x, _ = case.args
+        g, y, size = _pieces(case)
+        y = scale(x)
+        return (g - g.mean(-1, keepdim=True) - y * _along(g, y)) / size
+
+    return spoil
+
+
 def _unit_length(case, right):
     """y has a length of 1, instead of numbers of size 1."""
     g, y, size = _pieces(case)
@@ -548,6 +574,15 @@ NORM_VJP = Exercise(
             "The part of g along y is still in. Making x larger changes nothing, so it must go.",
             spoil=_spoiled_vjp(lambda right, g, y, size: right + y * _along(g, y) / size),
         ),
+        "y-is-x": Variant(
+            "Your y is x as it came in. y is the normalized x: its mean taken away, and divided by "
+            "the size.",
+            spoil=_with_another_y(lambda x: x),
+        ),
+        "only-centred": Variant(
+            "Your y has a mean of 0, but it is not divided by the size yet. y is the normalized x.",
+            spoil=_with_another_y(lambda x: x - x.mean(-1, keepdim=True)),
+        ),
         "not-divided": Variant(
             "The division is missing: the gradient has to be divided by the size that x was "
             "divided by. That is the point of it.",
@@ -594,12 +629,6 @@ NORM_VJP = Exercise(
         "unbiased": Variant(
             "Your variance is divided by d − 1. A norm's is the mean of the squares, divided by d.",
             spoil=_unbiased,
-        ),
-        "only-centred": Variant(
-            "Along y you use x without its mean, but not divided by s. y is divided by it.",
-            spoil=_spoiled_vjp(
-                lambda right, g, y, size: right + (1 - size.square()) * y * _along(g, y) / size
-            ),
         ),
         "rms-norm": Variant(
             "That is the gradient through an RMSNorm, which takes no mean away. LayerNorm does.",
