@@ -8,12 +8,12 @@ OPEN ?= yes
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c requirements.lock
 
-.PHONY: help lab test check build diagnoses mutants answers bench lock clean
+.PHONY: help lab test check build site diagnoses mutants answers bench lock clean
 
 help:
 	@echo "make lab [PORT=8888] [OPEN=no]   open the course in JupyterLab"
 	@echo "make test                        run everything that CI runs"
-	@echo "make build | check | diagnoses | mutants | answers | bench | lock | clean    see CONTRIBUTING.md"
+	@echo "make build | check | site | diagnoses | mutants | answers | bench | lock | clean    see CONTRIBUTING.md"
 
 # In a container everybody is root, and Jupyter wants to hear that it is meant.
 lab: .venv/learner
@@ -34,6 +34,9 @@ check: .venv/tester
 build: .venv/tester
 	$(BIN)/tfcourse build
 
+site: .venv/tester
+	$(BIN)/python -m tfcourse.authoring.site
+
 diagnoses: .venv/tester
 	$(BIN)/python -m tests.wrong_answers
 
@@ -51,7 +54,7 @@ bench: .venv/bench
 lock: .venv/tester
 	$(BIN)/python -m pip install --quiet uv
 	(sed -n '/^#/p' requirements.lock; echo 'torch==2.13.0' | $(BIN)/uv pip compile pyproject.toml \
-		--extra test --universal --python-version 3.11 --no-header --no-annotate --quiet \
+		--extra test --extra site --universal --python-version 3.11 --no-header --no-annotate --quiet \
 		--no-emit-index-url --constraint -) > .venv/lock
 	mv .venv/lock requirements.lock
 
@@ -72,7 +75,7 @@ clean:
 
 .venv/tester: .venv/learner
 	@echo "Adding the test tools …"
-	@$(PIP) --editable '.[test]'
+	@$(PIP) --editable '.[test,site]'
 	@touch $@
 
 .venv/bench: .venv/tester

@@ -1,6 +1,8 @@
 # %% [markdown]
 # # 00 · Start here
 #
+# ![](drawings/map.svg)
+#
 # **How will you know that you have understood?** Not by nodding along. You will *predict* what a
 # few lines do, *run* them, and be surprised now and then. You will write every part of a
 # Transformer yourself, and the course will tell you *what* is wrong with it, not only that
@@ -60,7 +62,7 @@ AttentionMap(torch.eye(5) * 0.6 + 0.08, words, title="Does a widget show?")
 # %%
 quiz("00-dog")
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 dog, cat, hen = torch.tensor([[1.0, 0, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]])
 puppy = torch.tensor([0.5, 0, 2, 0])
 for name, other in {"dog": dog, "cat": cat, "hen": hen, "puppy": puppy}.items():
@@ -72,7 +74,8 @@ for name, other in {"dog": dog, "cat": cat, "hen": hen, "puppy": puppy}.items():
 # An exercise is a cell to fill in, then a cell that checks it. Each shows how hard it is (●○○ to
 # ●●●) and about how long it takes. Leave it empty and the lesson goes on with our version. Stuck?
 # `hint("similarities")` gives a first hint, call it again for the next one. After the third,
-# `reveal("similarities")` shows a solution.
+# `reveal("similarities")` shows a solution. (`reveal("similarities", anyway=True)` shows it at
+# once.)
 #
 # Make mistakes on purpose: write `return q * keys` first and see what the check says.
 #
@@ -104,7 +107,7 @@ similarities = check(similarities)
 # %%
 quiz("00-faster")
 
-# %%
+# %% tags=["after-prediction"]
 queries, keys = torch.randn(2, 100, 64)
 
 
@@ -264,8 +267,8 @@ quiz("00-quiz-test")
 # ## Where you stand
 #
 # `progress()` shows the board. It is kept on your machine, outside this folder: a new copy of the
-# course finds it again. An answer to a question that you click is remembered by this browser;
-# type it, `quiz("00-dog", "b")`, and it counts on the board too.
+# course finds it again. An answer counts when you click it. Where no Python is running, the
+# question says so and gives you the line to type, for example `quiz("00-dog", "b")`.
 
 # %%
 progress()

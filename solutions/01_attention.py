@@ -1,6 +1,8 @@
 # %% [markdown]
 # # 01 · Attention
 #
+# ![](drawings/map.svg)
+#
 # **How does a word find the words it needs?** In *the cat sat on the mat*, the word *sat* means
 # little until it knows who sat. Nobody tells it where to look. It has to find out by itself, in
 # every sentence anew, with nothing but sums, products and one softmax. In GPT-2 and in Llama this
@@ -104,7 +106,7 @@ questions = [f"{'ABCDEFGHIJKL'[a]} ?" for a in asked[0]]
 with torch.no_grad():
     maps = [m(letters, digits, asked)[1][0] for m in (train(seed=0, steps=0)[0], model)]
 
-# %%
+# %% tags=["after-prediction"]
 AttentionMap(
     torch.stack(maps[::-1]),
     questions,
@@ -200,7 +202,7 @@ quiz("01-first-share")
 # %% [markdown]
 # Here is all of it for all six words at once. Attention is five lines:
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 d = Q.shape[-1]
 scores = Q @ K.T  # (6, 8) @ (8, 6) -> (6, 6): every query with every key
 scores = scores / d**0.5  # why? that comes below
@@ -215,7 +217,7 @@ print(f"sat attends {weights[sat, 1]:.0%} to cat. What it gets: {output[sat].rou
 # Look at the whole map. Move over a row to read it in words; click to hold it, or use the arrow
 # keys.
 
-# %%
+# %% tags=["after-prediction"]
 AttentionMap(weights, tokens, scores=scores, title="Who looks at whom, by hand?")
 
 # %% [markdown]
@@ -226,13 +228,17 @@ AttentionMap(weights, tokens, scores=scores, title="Who looks at whom, by hand?"
 #
 # ## The same, step by step
 #
-# Each step below is one line of the five. Point at a cell and see its arithmetic written out.
-# Then drag a score, or cool the temperature down, and watch what follows. (The *temperature*
-# divides the scores once more: the lower, the sharper the choice. These are the first five words
-# only; without *mat*, *on* finds nothing that it looks for and shares itself out evenly.)
+# All six matrices at once. Kᵀ stands above the scores and V above the output: a row and a column
+# meet in the cell that they make. Point at a cell: they light up, and its arithmetic is written out
+# below. Then drag a score, switch the mask, or turn the temperature down, and watch what follows.
+# (The *temperature* divides the scores once more: the lower, the sharper the choice.)
 
 # %%
-AttentionSteps(Q[:5], K[:5], V[:5], tokens[:5], title="What does each step of attention do?")
+meanings = ["definite", "furry", "alive", "past", "above", "flat", "woven", "small"]
+AttentionSteps(
+    Q, K, V, tokens, feature_names=features, value_names=meanings,
+    title="What does each step of attention do?",
+)  # fmt: skip
 
 # %% [markdown]
 # Now the letters. **Q** holds the queries, one a row: (queries, d_k). **K** holds the keys (keys,
@@ -278,7 +284,7 @@ attention_scores = check(attention_scores)
 # %%
 quiz("01-spread")
 
-# %%
+# %% tags=["after-prediction"]
 torch.manual_seed(0)
 widths = [1, 4, 16, 64, 256, 1024]
 variances = []
@@ -331,7 +337,7 @@ for name, rows in measured.items():
 # %%
 quiz("01-received")
 
-# %%
+# %% tags=["after-prediction"]
 received = {}
 for name, rows in measured.items():
     received[f"{name}, mean"] = [row[2].mean().item() for row in rows]
@@ -356,7 +362,7 @@ figures.lines(
 # best keys happen to tie, receive a great deal. At d_k = 64 it is not yet so. Divided by √d_k, the
 # mean and the median are nearly the same, at every width: every query gets its share.
 #
-# Now with your own hand. Move d_k up and switch the scale off.
+# Now with your own hand. Move d_k up and compare the two; each can be switched off.
 
 # %%
 SoftmaxScale()
@@ -604,7 +610,7 @@ print("agrees to 1e-6:", agreement < 1e-6)
 # %%
 quiz("01-trap")
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 causal = causal_mask(5)
 q, k, v = torch.randn(3, 1, 1, 5, 8)
 later = v.clone()
@@ -686,7 +692,7 @@ attend_to_real_tokens = check(attend_to_real_tokens)
 # %%
 quiz("01-shuffle")
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 q = k = v = torch.randn(1, 1, 6, 8)
 order = torch.tensor([5, 3, 4, 0, 2, 1])
 plain = scaled_dot_product_attention(q, k, v)
@@ -740,7 +746,7 @@ memory = {
     for name, way in ways.items()
 }
 
-# %%
+# %% tags=["after-prediction"]
 figures.lines(
     lengths,
     memory,
@@ -754,7 +760,7 @@ figures.lines(
     + ".",
 )
 
-# %%
+# %% tags=["after-prediction"]
 doublings = len(lengths) - 1
 time_growth = {w: [(row[-1] / row[0]) ** (1 / doublings) for row in seconds[w]] for w in ways}
 memory_growth = {w: (m[-1] / m[0]) ** (1 / doublings) for w, m in memory.items()}

@@ -1,6 +1,8 @@
 # %% [markdown]
 # # 02 · Multi-head attention
 #
+# ![](drawings/map.svg)
+#
 # **What if a word needs two things at once?** *It* may need to know who acted, and where. But one
 # softmax has only one unit of attention to share out. What goes to one word is lost for the other,
 # and both arrive mixed together. Every model since 2017 has the same answer: several attentions
@@ -20,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tfcourse import Claims, attention, check, figures, hint, quiz
+from tfcourse import Claims, attention, check, figures, hint, mine, quiz
 from tfcourse.experiments import mean_and_spread, recorded, several_heads, study
 from tfcourse.widgets import AttentionMap
 
@@ -35,7 +37,7 @@ from tfcourse.widgets import AttentionMap
 # %%
 quiz("02-compromise")
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 torch.manual_seed(0)
 letter = torch.randn(12, 16, dtype=torch.float64)  # one row a letter
 keys = torch.zeros(9, 4, dtype=torch.float64)
@@ -102,7 +104,7 @@ def train_live(arm):
     readers[arm], _ = several_heads.train(arm, rate=rate, seed=20, steps=STEPS, watch=watch)
 
 
-# %%
+# %% tags=["after-prediction"]
 train_live("4 cards, 1 head")
 
 # %%
@@ -172,6 +174,8 @@ print("reshape(2, 3).transpose(0, 1): ", row.reshape(2, 3).transpose(0, 1).tolis
 print("reshape(3, 2):                 ", row.reshape(3, 2).tolist())
 
 # %% [markdown]
+# ![](drawings/heads.svg)
+#
 # ### Exercise · split heads
 #
 # `x` has shape (batch, tokens, d_model). Cut its last axis into `n_heads` pieces *of neighbouring
@@ -242,14 +246,16 @@ print("head 0, viewed:", wrong[0, 0].int().tolist())
 # Written like that, it is a loop over heads. In practice nobody loops. **Predict**: here are three
 # ways to compute it. Head by head; the matrices of all heads side by side, one product each for q,
 # k and v; all three side by side, a single product. Do they give the same numbers?
-# (`chunk(n, dim)` cuts a tensor into n equal pieces along an axis.)
+# (`chunk(n, dim)` cuts a tensor into n equal pieces along an axis. `mine` gives back what you
+# wrote: your own function of [lesson 01](01_attention.ipynb) if it passed its check there, else
+# ours. It says which.)
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 torch.manual_seed(0)
 d_model, n_heads = 48, 6
 x = torch.randn(2, 10, d_model)
 w_q, w_k, w_v = torch.randn(3, d_model, d_model) / d_model**0.5
-attend = attention.scaled_dot_product_attention
+attend = mine.scaled_dot_product_attention
 
 per_head = [
     attend(x @ wq, x @ wk, x @ wv)
@@ -286,7 +292,7 @@ print("the three forms agree to 1e-5:", forms_gap < 1e-5)
 # broadcasts, with two axes or more, to (batch, heads, queries, keys): it may be causal, padding,
 # another one for each head, anything. Where a query may attend to nothing, its heads give zeros.
 # Use `split_heads`, `merge_heads`, and `attention.scaled_dot_product_attention(q, k, v, mask)`,
-# which does all that, or your own from lesson 01.
+# which does all that, or `mine.scaled_dot_product_attention`, your own.
 
 
 # %% exercise="MultiHeadAttention" difficulty=2 minutes=20
@@ -337,7 +343,7 @@ AttentionMap(
     title="Which card does each head look at? Trained, four heads",
 )
 
-# %%
+# %% tags=["after-prediction"]
 AttentionMap(
     maps["4 cards, 1 head"].transpose(0, 1),
     asked,
@@ -350,7 +356,7 @@ AttentionMap(
 # question names first, second, third, fourth?
 
 
-# %%
+# %% tags=["after-prediction"]
 def shares(of):
     return "  ".join(f"{share:4.0%}" for share in of.tolist())
 
@@ -390,7 +396,7 @@ print(f"right answers        {shares(right)}")
 # %%
 quiz("02-parameters")
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 counts = {}
 for n_heads in (1, 2, 4, 8, 16):
     module = attention.MultiHeadAttention(d_model=512, n_heads=n_heads, bias=False)
@@ -405,7 +411,7 @@ print(counts, "   4·d² =", 4 * 512**2)
 # take T²·d_head in each of the h heads, and h·d_head = d. So do the sums over the values. All in
 # all 4·T·d² + 2·T²·d, and h is not in it. **Predict**: is it as fast with 512 heads as with 8?
 
-# %%
+# %% tags=["after-prediction"]
 THREADS = torch.get_num_threads()
 torch.set_num_threads(1)  # many threads wait for each other on a busy machine
 tokens, seconds = torch.randn(1, 256, 512), {1: [], 8: [], 64: [], 512: []}
@@ -464,7 +470,7 @@ masked_heads = check(masked_heads)
 # %%
 quiz("02-batch-first")
 
-# %%
+# %% tags=["after-prediction"]
 torch.manual_seed(0)
 trap = nn.MultiheadAttention(48, 6)  # batch_first=False by default
 right = nn.MultiheadAttention(48, 6, batch_first=True)
@@ -499,6 +505,8 @@ print("equal to 1e-6:", copied_gap < 1e-6)
 # written asks: the queries come from what is written so far, `x`. Keys and values come from the
 # sentence that is read, the `context`. This is **cross-attention**. Nothing else changes. (The
 # question and the cards above were cross-attention already.)
+#
+# ![](drawings/cross_attention.svg)
 #
 # ### Exercise · cross-attention
 #
@@ -538,15 +546,19 @@ AttentionMap(weights[0], written, read, title="Where does each written word look
 #
 # A model stacks many such attentions, one in each layer (lesson 06). When it writes, it computes
 # one token after the other. Its mask is causal, so the keys and values of the past never change.
-# They are computed once and kept, in the **KV cache**. Llama-3 8B has 32 layers, 32 query heads,
-# d_head = 128, two bytes a number. **Predict**: how much would its cache hold for one
-# conversation of 8192 tokens, if each query head had keys and values of its own?
+# They are computed once and kept, in the **KV cache**.
+#
+# ![](drawings/cache.svg)
+#
+# Llama-3 8B has 32 layers, 32 query heads, d_head = 128, two bytes a number. **Predict**: how much
+# would its cache hold for one conversation of 8192 tokens, if each query head had keys and values
+# of its own?
 
 # %%
 quiz("02-cache")
 
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 def kv_cache_bytes(layers, n_kv_heads, d_head, tokens, bytes_per_number=2):
     """Keys and values of all layers and tokens, for one sequence, in bytes."""
     return 2 * layers * n_kv_heads * d_head * tokens * bytes_per_number
@@ -570,6 +582,8 @@ predicted_bytes = kv_cache_bytes(1, 2, 512 // 8, 100, bytes_per_number=4)  # flo
 print(f"held by the cache: {cached.bytes} bytes; the formula: {predicted_bytes}")
 
 # %% [markdown]
+# ![](drawings/groups.svg)
+#
 # ### Exercise · grouped-query attention
 #
 # `q` is (batch, n_heads, queries, d_head), `k` and `v` are (batch, n_kv_heads, keys, d_head);

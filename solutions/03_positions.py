@@ -1,6 +1,8 @@
 # %% [markdown]
 # # 03 · Positions
 #
+# ![](drawings/map.svg)
+#
 # **How does a word know where it stands?** *Dog bites man* is no news; *man bites dog* is. Both
 # are the same three words. To the attention that you have built so far they are the same
 # sentence.
@@ -30,7 +32,7 @@ from tfcourse.widgets import RotaryClock, SinusoidalEncoding
 # %%
 quiz("03-order")
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 sentence = ["the", "cat", "sat", "on", "the", "mat"]
 shuffled = ["mat", "the", "on", "sat", "cat", "the"]
 
@@ -191,7 +193,7 @@ figures.lines(
 # vector of the encoding has d/2 pairs with sin² + cos² = 1 each. **Predict** the two lengths for
 # d = 512, then run.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 torch.manual_seed(0)
 d_model = 512
 small, pytorch = nn.Embedding(1000, d_model), nn.Embedding(1000, d_model)
@@ -255,7 +257,7 @@ quiz("03-longer")
 # so ln 100 ≈ 4.6 is blind guessing; an untrained model starts there. *Inside* are the 64 trained
 # positions, *beyond* the 64 after them, both on pages that the model has never seen.
 
-# %%
+# %% tags=["after-prediction"]
 STEPS = 80
 for arm in ("learned, small", "sinusoidal, small"):
     watch = figures.LiveCurve(f"Does it learn to read? ({arm} stream)", STEPS)
@@ -314,7 +316,7 @@ quiz("03-fair")
 # answers give the difference above.
 
 
-# %%
+# %% tags=["after-prediction"]
 def show(found):
     for arm in lengths.CROSSED:
         mean, spread = mean_and_spread(losses(found, arm))
@@ -467,14 +469,14 @@ rotate_pairs = check(rotate_pairs)
 # %% [markdown]
 # Now one query and one key, with each pair as a clock. Move the one, then the other, then both.
 
-# %%
+# %% tags=["after-prediction"]
 RotaryClock(d_head=8, seed=59)
 
 # %% [markdown]
 # The same on numbers. The score of a query at position m with a key at position n, for many m and
 # n with the same distance:
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 torch.manual_seed(0)
 q, k = torch.randn(2, 64).double()
 scores = []
@@ -522,7 +524,7 @@ score_at_distances = check(score_at_distances)
 # first, every query looks for a key that is exactly like itself. In the second, the key is another
 # random vector. **Predict** both curves.
 
-# %%
+# %% tags=["after-prediction"]
 torch.manual_seed(0)
 queries, others = torch.randn(2, 500, 64)
 away = torch.arange(513)  # every distance: a step of 4 would miss the fast pairs' turns

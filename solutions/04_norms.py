@@ -1,6 +1,8 @@
 # %% [markdown]
 # # 04 · Norms
 #
+# ![](drawings/map.svg)
+#
 # **What keeps the numbers in hand?** A Transformer is a long chain of products. Multiply often
 # enough by something a little larger than one, and the numbers explode. Multiply by something a
 # little smaller, and nothing is left. This is why GPT-2 calls `ln_1` and `ln_2` in every block
@@ -32,7 +34,7 @@ from tfcourse.widgets import NormGeometry
 # %%
 quiz("04-growth")
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 torch.manual_seed(0)
 d, layers = 256, 50
 sizes = {}
@@ -44,7 +46,7 @@ for gain in (0.8, 1.0, 1.2):
         sizes[gain].append(x.std().item())
     print(f"each layer × {gain}: after {layers} layers the numbers are about {x.std().item():.1g}")
 
-# %%
+# %% tags=["after-prediction"]
 figures.lines(
     range(layers + 1),
     {f"× {gain} a layer": values for gain, values in sizes.items()},
@@ -135,7 +137,7 @@ print("equal to nn.LayerNorm to 1e-5:", layer_gap < 1e-5)
 #
 # Here is all of it on [1, 0, 0, 0]. **Predict**: which of the two slips will matter?
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 spike = torch.tensor([1.0, 0.0, 0.0, 0.0])
 
 
@@ -156,7 +158,7 @@ print(f"divided by d − 1: {unbiased:.5f}   eps outside the root: {outside:.5f}
 # 1.50 instead of 1.73: with four numbers, d − 1 makes a large difference. And with 4096? And when
 # would the place of eps be felt? Where the variance is about as small as eps itself:
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 print("       d   divided by d − 1: off by")
 for d in (4, 64, 768, 4096):
     print(f"{d:8}   {1 - ((d - 1) / d) ** 0.5:.3%}")
@@ -248,7 +250,7 @@ quiz("04-batch")
 # token changes (how far do the others move)? And how far apart are training and use (`eval()`),
 # after ten batches?
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 torch.manual_seed(0)
 x = torch.randn(2, 10, 8) * 2 + 1
 other = torch.stack([x[0], x[1] * 5])  # another neighbour
@@ -295,10 +297,10 @@ for name, norm in by_formula.items():
 # mean is taken away. What does that do to the point? Then it is divided by its spread. How far
 # from the origin can it be afterwards?
 
-# %%
+# %% tags=["after-prediction"]
 NormGeometry()
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 x = torch.randn(1000, 3) * torch.tensor([3.0, 1.0, 0.3]) + 2
 y = nn.functional.layer_norm(x, (3,))
 z = nn.functional.rms_norm(x, (3,))
@@ -384,7 +386,7 @@ times = device.measure_side_by_side(steps, rounds=21)
 del steps["block"]
 alone = device.measure_side_by_side(steps, rounds=101)  # short: many rounds cost little
 
-# %%
+# %% tags=["after-prediction"]
 print(f"on {device.describe_device(here)}")
 for name, seconds in times.items():
     print(f"{name:>22}: {1000 * torch.tensor(seconds).median():6.2f} ms")
@@ -419,7 +421,7 @@ for kind, (layer_name, rms_name) in pairs.items():
 # the three should take about five, three and one. **Predict** the fourth, the built-in RMSNorm,
 # from what you saw above.
 
-# %%
+# %% tags=["after-prediction"]
 big = torch.randn(16, 1024, 512, device=here)  # 32 MB: more than fits near the processor
 forward = {
     "copy": big.clone,
@@ -505,7 +507,7 @@ for arm, rate in results["chosen"].items():
 # stream's size grow with depth: not at all, like √depth, like depth, or like 2^depth?
 
 
-# %%
+# %% tags=["after-prediction"]
 @torch.no_grad()
 def stream_sizes(seed, depth=32):
     """Sizes of the stream before the first block and after each; and after one last norm"""
@@ -526,7 +528,7 @@ sizes, after = stream_sizes(seed=0)
 powers = [math.log(s[32] / s[8]) / math.log(32 / 8) for s, _ in map(stream_sizes, range(5))]
 print("from block 8 to 32 like depth to the power", ", ".join(f"{p:.2f}" for p in powers))
 
-# %%
+# %% tags=["after-prediction"]
 added = (sizes[1] / sizes[0]) ** 2 - 1  # by how much the first block raised the variance
 figures.lines(
     range(33),

@@ -1,6 +1,8 @@
 # %% [markdown]
 # # 05 · The feed-forward network (MLP)
 #
+# ![](drawings/map.svg)
+#
 # **Where does a token think?** Attention moves things around: what a word receives is a mixture of
 # what the others had. Mixing alone makes nothing new. Which part concludes that *France*,
 # *capital* and *of* together mean *Paris*? In the code of GPT-2 and of Llama it is the line that
@@ -77,7 +79,7 @@ position_wise = check(position_wise)
 # Two measurements on it. First: change the fifth token, and see which outputs move. Second: take
 # the ReLU out. **Predict** what the two wide matrices are then worth.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 torch.manual_seed(0)
 d_model, d_ff = 16, 64
 x = torch.randn(1, 8, d_model)
@@ -204,7 +206,7 @@ print(tuple(x.shape), tuple(hidden.shape), tuple(logits.shape))
 # %%
 quiz("05-dead")
 
-# %%
+# %% tags=["after-prediction"]
 short = facts.one("ReLU", rate=0.01, seed=0, steps=300)
 print(f"of 64 units {64 * short['dead at the start']:.0f} are dead before the training,")
 print(f"{short['dead at some time']} are dead at some time, {short['came back']} of them fire "
@@ -214,7 +216,7 @@ print(f"{short['dead at some time']} are dead at some time, {short['came back']}
 # That was one seed. Here are eight, at a good learning rate and at one thirty times as high. In
 # "frozen words" the vectors of the words are not trained, only the MLP is.
 
-# %%
+# %% tags=["after-prediction"]
 RETRAIN = False
 record = recorded("facts")
 found = facts.run(**record["settings"], say=print) if RETRAIN else record["results"]
@@ -361,7 +363,7 @@ def without_unit(logits, hidden, w_down, table, unit):
 # %% check="without_unit"
 without_unit = check(without_unit)
 
-# %%
+# %% tags=["after-prediction"]
 with torch.no_grad():
     logits, table, w_down = model(facts.ASKED), model.words.weight, model.mlp.down.weight
     lost = 0
@@ -381,7 +383,7 @@ print(f"answers lost: {lost} of {len(speaks)}, each without the unit that speaks
 # two units where one is enough. Four designs, eight seeds each:
 
 
-# %%
+# %% tags=["after-prediction"]
 def total(arm, key):
     return sum(losses(found, arm, key=key))
 
@@ -454,6 +456,8 @@ print(f"eight seeds, four designs: {done} of {tried} such edits change that answ
 # GELU **GeGLU** (Gemma), with ReLU **ReGLU**. With no activation function at all it is called
 # **bilinear**.
 #
+# ![](drawings/gate.svg)
+#
 # ### Exercise · the gated MLP
 #
 # `x` is (batch, tokens, d_model). `activation` is a name: "relu", "gelu", "gelu_tanh" or "silu".
@@ -480,7 +484,7 @@ gated_feed_forward = check(gated_feed_forward)
 # d_ff is cut to two thirds. Take this table, for d_model = 4096 and d_ff = 11008: *standard 90.2M,
 # SwiGLU 135.3M, SwiGLU adjusted 134.2M*. Reproduce it. **Predict**: adjusted to what?
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 d, width = 4096, 11008
 standard, swiglu = 2 * d * width, 3 * d * width
 fair_width = 2 / 3 * 4 * d  # two thirds of 4 d
@@ -580,7 +584,7 @@ for a, b in (("bilinear", "GELU"), ("GELU", "ReLU"), ("GeGLU", "SwiGLU")):
 quiz("05-share")
 
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 def shares(name, d_model, n_heads, n_kv_heads, d_ff, gated):
     """Parameters of a real block's two parts, counted without making them (meta device)."""
     with torch.device("meta"):

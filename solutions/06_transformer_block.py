@@ -1,6 +1,8 @@
 # %% [markdown]
 # # 06 · The block
 #
+# ![](drawings/map.svg)
+#
 # **Why can we stack a hundred of them?** GPT-2 is little more than these two lines, repeated 12
 # to 48 times:
 #
@@ -25,7 +27,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tfcourse import Claims, blocks, check, figures, hint, quiz
+from tfcourse import Claims, blocks, check, figures, hint, mine, quiz
 from tfcourse.attention import MultiHeadAttention, causal_mask, padding_mask
 from tfcourse.claims.claim import paired
 from tfcourse.experiments import depths, mean_and_spread, recorded
@@ -100,7 +102,7 @@ def untrained(kind, gain, depth=32):
 # the output, the same for all, stands for a loss.)
 
 
-# %%
+# %% tags=["after-prediction"]
 torch.manual_seed(0)
 tokens, wanted = torch.randn(2, 2, 16, 64).double()  # each (2, 16, 64)
 gains = (0.25, 0.5, 0.7, 1.0, 1.2, 1.4)
@@ -119,7 +121,7 @@ arrives = {way: [first_gradient(kind, gain) for gain in gains] for way, kind in 
 for way, values in arrives.items():
     print(f"{way:>15}: " + "  ".join(f"{value:7.0e}" for value in values), f"  at gain {gains}")
 
-# %%
+# %% tags=["after-prediction"]
 figures.lines(
     gains,
     {way: [g if math.isfinite(g) else math.nan for g in v] for way, v in arrives.items()},
@@ -152,7 +154,7 @@ figures.lines(
 # **Predict** the three lines.
 
 
-# %%
+# %% tags=["after-prediction"]
 def alike_by_block(stack, x, **options):
     """Mean cosine of two different tokens of a sequence, after each block."""
     found, n = [], x.shape[1]
@@ -239,7 +241,7 @@ for kind in (depths.WITH, depths.WITHOUT):
 # Thirty steps show that it runs. The record holds the whole study: each kind and depth with a
 # learning rate of its own, chosen on two other seeds; then five seeds; loss on held-out text.
 
-# %%
+# %% tags=["after-prediction"]
 RETRAIN = False
 record = recorded("depths")
 results = depths.run(**record["settings"], say=print) if RETRAIN else record["results"]
@@ -265,7 +267,7 @@ figures.lines(
     + f" nats for {', '.join(map(str, depths.DEPTHS))} blocks. Frequencies alone: {floor:.2f}.",
 )
 
-# %%
+# %% tags=["after-prediction"]
 print("without the plus minus with it, over pairs of runs with the same seed (95% interval):")
 for n in depths.DEPTHS:
     pair = [losses(results, depths.name_of(kind, n)) for kind in (depths.WITHOUT, depths.WITH)]
@@ -287,7 +289,7 @@ for n in depths.DEPTHS:
 # every token gets a fixed bonus for attending to itself. So it keeps what it was in another way.
 # *If* the lost tokens are the reason, this one should learn. **Predict**: will it?
 
-# %%
+# %% tags=["after-prediction"]
 both = ((kind, n) for n in (2, depths.CONTROL, depths.DEEPEST) for kind in depths.KINDS)
 for arm in (depths.name_of(kind, n) for kind, n in both):
     if arm not in depths.ARMS:
@@ -318,7 +320,7 @@ for arm in (depths.name_of(kind, n) for kind, n in both):
 # %%
 quiz("06-concat")
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 width = 768
 for _ in range(24):  # 12 blocks of two sub-layers, each as wide as what it reads
     width *= 2
@@ -340,6 +342,8 @@ print(f"side by side: {width:.3g} numbers for each token; added: 768")
 # first with f = attention, then with f = the MLP; each has a norm of its own. In pre-norm the
 # stream itself is never normalized, only what a sub-layer reads. [Lesson 07](07_going_deep.ipynb)
 # measures what the difference means for training.
+#
+# ![](drawings/stream.svg)
 #
 # ### Exercise · the block
 #
@@ -398,8 +402,8 @@ for norm_first in (True, False):
         (ours.feed_forward.down.bias, theirs.linear2.bias),
     ]  # the norms begin as 1 and 0 in both
     with torch.no_grad():
-        for mine, their in pairs:
-            mine.copy_(their)
+        for own, their in pairs:
+            own.copy_(their)
         gap = (ours(x, mask=may_attend) - theirs(x, src_mask=~may_attend)).abs().max().item()
     torch_gap = max(torch_gap, gap)
     print(f"norm_first={norm_first}: equal to 1e-5: {gap < 1e-5}")
@@ -407,6 +411,43 @@ for norm_first in (True, False):
 # %% [markdown]
 # Mind the `~`: PyTorch's layer takes True = may NOT attend ([lesson 01](01_attention.ipynb)).
 #
+# ### Nothing but your own
+#
+# The attention and the MLP in that block were ours. But you have written them too. What passes its
+# check is kept, and `mine` gives it back, on any later day: `mine.layer_norm` is your own where it
+# passed, and ours where it did not yet. It says which. Here is the block once more, of nothing but
+# what lessons [02](02_multi_head_attention.ipynb), [04](04_norms.ipynb) and
+# [05](05_feed_forward.ipynb) asked of you:
+
+# %%
+attend, norm, gelu = mine.MultiHeadAttention(24, 3), mine.layer_norm, mine.gelu
+
+# %%
+theirs = nn.TransformerEncoderLayer(
+    24, 3, 40, dropout=0, activation="gelu", batch_first=True, norm_first=True
+)
+attend.load_state_dict(
+    {
+        "qkv.weight": theirs.self_attn.in_proj_weight,
+        "qkv.bias": theirs.self_attn.in_proj_bias,
+        "out.weight": theirs.self_attn.out_proj.weight,
+        "out.bias": theirs.self_attn.out_proj.bias,
+    }
+)
+
+
+def my_block(x, mask):
+    """Pre-norm, with the weights of PyTorch's layer."""
+    x = x + attend(norm(x, theirs.norm1.weight, theirs.norm1.bias), mask=mask)
+    read = norm(x, theirs.norm2.weight, theirs.norm2.bias)
+    hidden = gelu(F.linear(read, theirs.linear1.weight, theirs.linear1.bias))
+    return x + F.linear(hidden, theirs.linear2.weight, theirs.linear2.bias)
+
+
+apart = (my_block(x, may_attend) - theirs(x, src_mask=~may_attend)).abs().max().item()
+print("your own block equals PyTorch's to 1e-5:", apart < 1e-5)
+
+# %% [markdown]
 # ## One block, three models
 #
 # Why does PyTorch call it an *encoder* layer? An **encoder** reads a whole sentence at once: BERT,
@@ -418,7 +459,7 @@ for norm_first in (True, False):
 # **Predict**: five tokens, and the last one changes. Which outputs change with it, in an encoder's
 # block and in GPT-2's?
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 block = TransformerBlock(24, 3, 40, norm_first=True)
 other = x.clone()
 other[:, -1] = -x[:, -1]
@@ -481,7 +522,7 @@ by_path_length = check(by_path_length)
 # untrained model's. (The cell lists them one by one, so that it runs without your solution.)
 # **Predict**: which lengths matter most?
 
-# %% tags=["nbval-check-output"]
+# %% tags=["after-prediction", "nbval-check-output"]
 torch.manual_seed(0)
 d = 64
 x, sublayers = torch.randn(d), 0.4 * torch.randn(4, d, d) / d**0.5
@@ -526,7 +567,7 @@ for length, part in enumerate(by_length):
 # %%
 quiz("06-dropout")
 
-# %%
+# %% tags=["after-prediction"]
 torch.manual_seed(0)
 million = 3 + torch.randn(1_000_000)
 dropped = {}
@@ -587,7 +628,7 @@ add_with_dropout = check(add_with_dropout)
 # A block of Llama-7B's size reads 32 sequences of 2048 tokens. Step through it. **Predict**
 # first: which tensor is the largest?
 
-# %%
+# %% tags=["after-prediction"]
 BlockShapes(batch=32, tokens=2048, d_model=4096, n_heads=32, d_ff=11008)
 
 # %% [markdown]
@@ -648,6 +689,8 @@ print(f"Llama-3 8B, all 32 blocks: {llama3 / 1e9:.2f}B")
 # Now the third model: the decoder of a translator. Its block has a sub-layer more, in the middle:
 # after a token has looked at its own sentence it asks the source sentence, by cross-attention
 # ([lesson 02](02_multi_head_attention.ipynb)). The same form, and a norm of its own.
+#
+# ![](drawings/encoder_decoder.svg)
 #
 # ### Exercise · the decoder's block
 #

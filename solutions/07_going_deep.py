@@ -1,6 +1,8 @@
 # %% [markdown]
 # # 07 · Going deep
 #
+# ![](drawings/map.svg)
+#
 # **What has to be right before a hundred blocks will train?** GPT-2 has up to 48 blocks, Llama-3
 # 405B has 126. Three lines of GPT-2's code are there for depth alone: the norm stands *before*
 # each sub-layer, `x = x + attn(ln_1(x))`; one more norm stands at the end, `ln_f`; and some first
@@ -36,6 +38,8 @@ from tfcourse.experiments.study import losses
 #
 # $$\text{pre-norm: } x \leftarrow x + f(\mathrm{norm}(x)) \qquad\qquad
 #   \text{post-norm: } x \leftarrow \mathrm{norm}(x + f(x))$$
+#
+# ![](drawings/stream.svg)
 #
 # The paper of 2017 has post-norm, nearly all models since GPT-2 have pre-norm. This is a common
 # answer, in an interview, to the question why:
@@ -105,7 +109,7 @@ for arm in ("pre-norm, 6 layers", "post-norm, 6 layers"):
 # is the question, so all of them are shown. Your `how_it_ended` counts. (The curves hold means of
 # ten steps, so the last two of them make the last twenty losses.)
 
-# %%
+# %% tags=["after-prediction"]
 RETRAIN = False
 record = recorded("norm_places")
 places = norm_places.run(**record["settings"], say=print) if RETRAIN else record["results"]
@@ -120,7 +124,7 @@ for arm in (arm for arm in norm_places.ARMS if "layers" in arm):
               f"held out {mean:.2f} ± {spread:.2f} nats")  # fmt: skip
 
 
-# %%
+# %% tags=["after-prediction"]
 def mean_curve(arm, rate):
     """The mean of the seeds' curves; each point is the mean of ten steps."""
     curves = [r["curve"] for r in places["runs"] if (r["arm"], r["rate"]) == (arm, rate)]
@@ -238,7 +242,7 @@ quiz("07-grows")
 # %%
 quiz("07-gradient")
 
-# %%
+# %% tags=["after-prediction"]
 SEEDS = (0, 1, 2)
 measured = {
     name: [before_and_after(norm_first, seed) for seed in SEEDS]
@@ -251,7 +255,7 @@ for name, runs in measured.items():
     print(f"{'12 steps':>9}: it is {gradient[0]:.1e} and {gradient[-1]:.1e}; "
           f"the stream goes from {stream[1]:.1f} to {stream[-1]:.1f}")  # fmt: skip
 
-# %%
+# %% tags=["after-prediction"]
 by_depth = {}
 for name, runs in measured.items():
     by_depth[f"{name}, untrained"] = runs[0][0][1]
@@ -524,7 +528,7 @@ first_std = check(first_std)
 # comes with two of the sizes, so that we can tell which of the two does what.
 
 
-# %%
+# %% tags=["after-prediction"]
 def untrained(way, layers, size, d_model=64, seed=0):
     """The stream before the first block and after each, without a single step of training."""
     torch.manual_seed(seed)
@@ -555,7 +559,7 @@ figures.lines(
 # stream than they put there. With GPT-2's start the stream grows less than twofold over all 48
 # blocks. Does it at other depths?
 
-# %%
+# %% tags=["after-prediction"]
 growth = {}
 for way in ("0.02", first_weights.GPT2):
     growth[way] = {}
@@ -604,7 +608,7 @@ for base in ("1/√inputs", "0.02"):
 # %%
 quiz("07-late")
 
-# %%
+# %% tags=["after-prediction"]
 deep, powers = {}, {}
 for way, size in (("1/√inputs", 1.0), (first_weights.GPT2, 0.02)):
     streams = [untrained(way, 160, size, seed=seed) for seed in range(5)]
@@ -729,7 +733,7 @@ for arm in ("whole", "no plus"):
     found = components.one(arm, rate=3e-3, seed=0, steps=40, watch=watch)
     print(f"{arm}: {found['loss']:.2f} nats on held-out text after 40 steps")
 
-# %%
+# %% tags=["after-prediction"]
 record = recorded("components")
 parts = components.run(**record["settings"], say=print) if RETRAIN else record["results"]
 costs = {arm: components.cost(parts, arm) for arm in components.ARMS if arm != "whole"}

@@ -1,4 +1,4 @@
-"""check, hint, reveal, progress: what a learner sees, and what the lesson goes on with."""
+"""check and hint: what a learner sees, and what the lesson goes on with."""
 
 import functools
 import re
@@ -6,9 +6,8 @@ import re
 import pytest
 import torch
 
-from tfcourse import attention, check, hint, progress, quiz, reveal
+from tfcourse import attention, check, hint
 from tfcourse.checks import CheckFailed, find_exercise
-from tfcourse.checks import progress as show_board
 from tfcourse.checks.exercise import Output
 from tfcourse.checks.judging import judge, same
 from tfcourse.checks.running import collect
@@ -38,7 +37,7 @@ def upside_down(tokens):
 def test_right_returns_the_learners_own(capsys):
     assert check(causal_mask) is causal_mask
     count = len(find_exercise("causal_mask").cases())
-    assert capsys.readouterr().out == f"✓ causal_mask: Right, in all {count} cases.\n"
+    assert capsys.readouterr().out.startswith(f"✓ causal_mask: Right, in all {count} cases.\n")
     assert "right" in read()["exercises"]["causal_mask"]
 
 
@@ -183,37 +182,6 @@ def test_hints_one_more_at_each_call(capsys):
 def test_hint_takes_the_function_too(capsys):
     hint(causal_mask)
     assert "Hint 1 of 3" in capsys.readouterr().out
-
-
-def test_reveal_where_the_sources_are(capsys):
-    reveal("masked_heads")
-    said = capsys.readouterr().out
-    assert "scores = scores.masked_fill(~mask" in said
-    assert "###" not in said
-    assert "unsqueeze" not in said  # the code as given is not the solution
-    assert "revealed" in read()["exercises"]["masked_heads"]
-
-
-def test_reveal_where_they_are_not(capsys, monkeypatch):
-    monkeypatch.setattr("tfcourse.checks.solutions._places", list)
-    reveal("masked_heads")
-    assert "Solutions are not part of this copy of the course" in capsys.readouterr().out
-    assert read()["exercises"] == {}
-
-
-def test_the_board(capsys):
-    check(causal_mask)
-    check(lambda lengths, tokens: None, "padding_mask")
-    quiz("01-trap", "b")
-    capsys.readouterr()
-    progress()
-    line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("01_attention"))
-    assert "· 1/8 ·" in line
-    assert "✓ causal mask" in line
-    assert "✗ padding mask" in line
-    assert "○ scores" in line
-    assert re.search(r"questions 1/\d+$", line)
-    assert show_board is progress
 
 
 def test_judge_wants_an_output_a_case():

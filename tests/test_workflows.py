@@ -37,8 +37,9 @@ def recipe(root, target):
     return [line.strip().replace("$(BIN)/", "") for line in below.splitlines()]
 
 
-def test_both_are_there_and_start_by_themselves(workflows):
-    assert set(workflows) == {"tests", "weekly"}
+def test_all_are_there_and_start_by_themselves(workflows):
+    assert set(workflows) == {"tests", "weekly", "pages"}
+    assert workflows["pages"][True]["push"] == {"branches": ["main"]}
     assert {"push", "pull_request"} <= set(workflows["tests"][True])
     assert len(workflows["weekly"][True]["schedule"]) == 1
 
@@ -73,6 +74,20 @@ def test_weekly_takes_no_lock_and_asks_for_the_verdicts(workflows):
     assert any("lychee" in step.get("uses", "") for step in jobs["links"]["steps"])
 
 
-def test_they_may_read_and_nothing_else(workflows):
+def test_pages_publishes_what_was_made_and_looked_at(workflows, pythons):
+    jobs = workflows["pages"]["jobs"]
+    ran = commands(jobs["make"])
+    look = "TFCOURSE_SITE=build/site .venv/bin/python -m pytest tests/browser/test_site.py"
+    assert ran.index("make site") < ran.index(look)
+    assert jobs["make"]["steps"][1]["with"]["python-version"] == pythons[-1]
+    [upload] = [s for s in jobs["make"]["steps"] if "upload-pages" in s.get("uses", "")]
+    assert upload["with"] == {"path": "build/site"}
+    assert jobs["publish"]["needs"] == "make"
+
+
+def test_they_may_read_and_nothing_else_but_publish_the_pages(workflows):
     for workflow in workflows.values():
         assert workflow["permissions"] == {"contents": "read"}
+    jobs = {name: job for workflow in workflows.values() for name, job in workflow["jobs"].items()}
+    more = {name: job["permissions"] for name, job in jobs.items() if "permissions" in job}
+    assert more == {"publish": {"pages": "write", "id-token": "write"}}

@@ -17,6 +17,7 @@ import matplotlib
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 # Okabe & Ito, "Color Universal Design", 2008
 OKABE_ITO = {
@@ -271,6 +272,148 @@ def write_numbers(axis, shown, scale, difference):
             dark = abs(value) > 0.6 * scale if difference else value < 0.55 * scale
             axis.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=8,
                       color="white" if dark else "#1c2128")  # fmt: skip
+
+
+# Signed amounts about the card's white, shares from white to green: Okabe-Ito, as in the live view.
+SIGNED = LinearSegmentedColormap.from_list("tfcourse_signed", ["#d55e00", "#ffffff", "#0072b2"])
+SHARES = LinearSegmentedColormap.from_list("tfcourse_shares", ["#ffffff", "#009e73"])
+
+
+@styled
+def attention_matrices(
+    q,
+    k,
+    scores,
+    weights,
+    v,
+    output,
+    query_tokens,
+    key_tokens,
+    *,
+    value_names,
+    feature_names,
+    title,
+    alt,
+):
+    """One attention as its two products: Kᵀ above the scores, V above the output.
+
+    So a row and a column meet in the cell that they make, and a query is one row through all four
+    matrices below. Numbers are written where a matrix has at most ten columns.
+
+    Args:
+        q, k, v: `(queries, d_k)`, `(keys, d_k)`, `(keys, d_value)`, arrays.
+        scores: `(queries, keys)`, −inf where masked.
+        weights, output: `(queries, keys)`, `(queries, d_value)`.
+        query_tokens, key_tokens, value_names, feature_names: one string a row or a column.
+        title: the question that the figure answers.
+        alt: what a reader who cannot see it should know.
+
+    Returns:
+        Picture
+    """
+    (queries, d_k), (keys, d_value) = q.shape, v.shape
+    wide_q, wide_v = (1.0 if columns <= 10 else 10 / columns for columns in (d_k, d_value))
+    names = [token_text(token)[:12] for token in query_tokens]
+    room = 0.28 * max(map(len, names)) + 0.4
+    upright = [max(map(len, texts)) > 4 for texts in (feature_names, key_tokens, value_names)]
+    longest = max(len(n) for n in (*feature_names, *key_tokens, *value_names))
+    strip = 0.26 * min(longest, 12) + 0.4 if any(upright) else 0.9
+    left = {"q": room}  # in units of one cell
+    left["scores"] = left["q"] + d_k * wide_q + 0.7
+    left["weights"] = left["scores"] + keys + room + 0.5
+    left["output"] = left["weights"] + keys + 2.4
+    width = left["output"] + d_value * wide_v + 0.3
+    tall = 1.0 if d_k <= 10 else 10 / d_k  # of a row of Kᵀ
+    above = max(d_k * tall, keys)
+    height = above + strip + queries + 3.0
+
+    scale = min(1.0, 36 / width)
+    figure, axes = card(size=(0.34 * scale * width, 0.25 * scale * height + 0.35))
+    axes.set(xlim=(0, width), ylim=(queries + 1.2, -(above + strip + 1.2)))
+    axes.axis("off")
+    reach = np.abs(np.concatenate([v.ravel(), output.ravel()])).max() or 1.0
+    finite = np.abs(scores[np.isfinite(scores)]).max(initial=0) or 1.0
+
+    def plot(values, x, y, most, wide=1.0, row=1.0, share=False, forbidden=None):
+        rows, columns = values.shape
+        shown = np.ma.masked_invalid(values)
+        colours = SHARES if share else SIGNED
+        low = 0 if share else -1.25 * most
+        edges = x + wide * np.arange(columns + 1), y + row * np.arange(rows + 1)
+        axes.pcolormesh(*edges, shown, cmap=colours, vmin=low, vmax=1.25 * most,
+                        edgecolor="#dfe3e8", linewidth=0.6)  # fmt: skip
+        whole = (values == np.rint(values)).all() and np.isfinite(values).all()
+        for (i, j), value in np.ndenumerate(values):
+            corner = x + wide * j, y + row * i
+            if forbidden is not None and forbidden[i, j]:
+                axes.add_patch(Rectangle(corner, wide, row, facecolor="#f1f3f5", hatch="//////",
+                                         edgecolor="#b9c0c8", linewidth=0))  # fmt: skip
+            if columns <= 10 and rows <= 10:
+                text = "−∞" if value == -np.inf else f"{value:.0f}" if whole else f"{value:.2f}"
+                text = "0" if value == 0 else text.replace("-0.00", "0.00").replace("-", "−")
+                ink = "#a8afb8" if value == 0 and not share else "#1c2128"
+                if np.isfinite(value) and abs(value) > 0.7 * most and not share:
+                    ink = "white"
+                axes.text(corner[0] + wide / 2, corner[1] + row / 2, text,
+                          ha="center", va="center", fontsize=7 * scale, color=ink)  # fmt: skip
+
+    forbidden = ~np.isfinite(scores)
+    plot(q, left["q"], 0, np.abs(q).max() or 1.0, wide_q)
+    top = -strip - d_k * tall
+    plot(k.T, left["scores"], top, np.abs(k).max() or 1.0, row=tall)
+    plot(scores, left["scores"], 0, finite, forbidden=forbidden)
+    plot(weights, left["weights"], 0, 1.0, share=True, forbidden=forbidden)
+    plot(v, left["output"], -strip - keys, reach, wide_v)
+    plot(output, left["output"], 0, reach, wide_v)
+
+    def write(x, y, text, **how):
+        how = {
+            "fontsize": 8 * scale,
+            "color": "#59616c",
+            "va": "center",
+            "parse_math": False,
+            **how,
+        }
+        axes.text(x, y, text, **how)
+
+    def across(x, texts, wide, turned):
+        for j, text in enumerate(texts):
+            text, place = token_text(text), x + (j + 0.5) * wide
+            text = text if len(text) <= 12 else text[:11] + "…"
+            write(place, -0.2, text, ha="center", va="bottom", rotation=90 if turned else 0)
+
+    if d_k <= 10:
+        across(left["q"], feature_names, wide_q, upright[0])
+        for f, text in enumerate(feature_names):
+            write(left["scores"] - 0.2, top + (f + 0.5) * tall, token_text(text)[:12], ha="right")
+    for x in (left["scores"], left["weights"]):
+        across(x, key_tokens, 1, upright[1])
+    if d_value <= 10:
+        across(left["output"], value_names, wide_v, upright[2])
+    for j, text in enumerate(key_tokens):
+        where = left["output"] - 0.2, -strip - keys + j + 0.5
+        write(*where, token_text(text)[:12], ha="right")
+    write(left["weights"] + keys + 0.3, -0.2, "sum", va="bottom")
+    for i, (text, total) in enumerate(zip(names, weights.sum(-1), strict=True)):
+        for x in (left["q"], left["weights"]):
+            write(x - 0.2, i + 0.5, text, ha="right", color="#1c2128")
+        one = abs(total - 1) < 1e-6
+        write(left["weights"] + keys + 0.3, i + 0.5, "1" if one else f"{total:.2g} ≠ 1",
+              color="#59616c" if one else OKABE_ITO["vermilion"])  # fmt: skip
+    bold = {"fontsize": 9, "color": "#1c2128", "fontweight": "bold"}
+    write(left["scores"], top - 0.6, "Kᵀ", **bold)
+    write(left["output"], -strip - keys - 0.6, "V", **bold)
+    below = {
+        "q": "Q",
+        "scores": f"scores, ÷ √{d_k}",
+        "weights": "weights: softmax",
+        "output": "output",
+    }
+    for name, text in below.items():
+        write(left[name], queries + 0.65, text, **bold)
+    # two dollars in a title would otherwise start mathematics
+    figure.suptitle(title, fontweight="bold", fontsize=11).set_parse_math(False)
+    return Picture(figure, title, alt)
 
 
 def describe(weights, query_tokens, key_tokens, names):

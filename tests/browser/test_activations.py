@@ -234,3 +234,30 @@ def test_the_output_is_small_and_the_same_every_time():
 def test_bad_input(x, error, said):
     with pytest.raises(error, match=said):
         Activations(x)
+
+
+@pytest.mark.parametrize("width", [420, 760, 1100])
+def test_letters_keep_their_size_and_ticks_their_place(show, width):
+    page = show(Activations(0.9), width=width)
+    settled(page)
+    plot = page.locator("svg.plot").first
+    units = float(plot.get_attribute("viewBox").split()[2])
+    assert plot.bounding_box()["width"] == pytest.approx(units, abs=2)  # so 11 px are 11 px
+    ticks = "svg => [...svg.querySelectorAll('text:not(.at)')].map((t) => [t.textContent, t.getAttribute('x')])"
+    before = plot.evaluate(ticks)
+    assert [name for name, _ in before][-9:] == ["−4", "−3", "−2", "−1", "0", "1", "2", "3", "4"]
+    to(page, 3.1)
+    settled(page)
+    assert plot.evaluate(ticks) == before
+
+
+def test_gelu_is_seen_upon_its_tanh_form(show):
+    """The two are one line to the eye: a thin one is drawn upon a broad one."""
+    page = show(Activations())
+    settled(page)
+    drawn = page.locator("svg.plot").first.evaluate(
+        "svg => [...svg.querySelectorAll('.curve')].map((c) => [c.classList[1], parseFloat(getComputedStyle(c).strokeWidth)])"
+    )
+    names, widths = zip(*drawn, strict=True)
+    assert names.index("gelu_tanh") < names.index("gelu")
+    assert widths[names.index("gelu_tanh")] > 3 * widths[names.index("gelu")]

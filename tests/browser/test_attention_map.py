@@ -316,7 +316,9 @@ def test_arcs_by_keyboard(show, heads):
     page.locator(".arcs").focus()
     keys(page, "ArrowDown", "ArrowRight", "Enter")
     expect(page.locator(".exact")).to_contain_text("held · sat → cat")
-    expect(page.get_by_text("save as PNG")).to_be_disabled()
+    with page.expect_download() as download:
+        page.get_by_text("save as PNG").click()
+    assert download.value.path().read_bytes().startswith(b"\x89PNG")
 
 
 def test_differences_of_all_heads_stand_on_one_scale(show):
@@ -349,3 +351,154 @@ def test_a_view_that_comes_onto_the_page_late_knows_the_theme(open_page, heads):
           el.remove(); setTimeout(() => parent.append(el), 400); }"""
     )
     page.locator(".view.dark").wait_for()
+
+
+def test_the_axes_say_which_is_the_query_and_which_the_key(show, heads):
+    page = show(heads)
+    page.evaluate(
+        """() => { window.written = []; const write = CanvasRenderingContext2D.prototype.fillText;
+          CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) { window.written.push(text); write.call(this, text, ...rest); }; }"""
+    )
+    page.locator(".head").nth(1).click()
+    settled(page)
+    written = page.evaluate("window.written")
+    assert "query: attends" in written
+    assert "key: attended to" in written
+
+
+def test_masked_cells_are_dim_in_the_dark(show, heads):
+    """The lightest of them is darker than the lightest cell that may be attended."""
+    page = show(heads, dark=True)
+    page.locator(".map").focus()
+    keys(page, "ArrowUp", "End")  # the first query, the last key: masked
+    box = page.locator("i.cell").bounding_box()
+    keys(page, "Escape")
+    settled(page)
+    pixels = page.evaluate(
+        """([x, y]) => {
+          const root = document.querySelector('.tfcourse-view div').shadowRoot;
+          const at = (canvas, x, y) => [...canvas.getContext('2d').getImageData(x, y, 1, 1).data.slice(0, 3)];
+          const map = root.querySelector('.map canvas'), area = map.getBoundingClientRect();
+          const thumb = root.querySelector('.head canvas');
+          return [at(map, Math.round((x - area.x) * map.width / area.width), Math.round((y - area.y) * map.height / area.height)), at(thumb, thumb.width - 1, 0)];
+        }""",
+        [box["x"] + 6, box["y"] + 6],
+    )
+    for pixel in pixels:
+        assert np.allclose(pixel, (58, 66, 76), atol=2)
+        assert luminance(f"rgb({', '.join(map(str, pixel))})") < 0.06
+
+
+def test_a_score_of_zero_has_its_bar_and_a_negative_one_goes_the_other_way(show):
+    scores = torch.tensor([[2.0, 0.0, -1.0], [0.0, 0.0, 0.0], [1.0, 2.0, 3.0]])
+    page = show(AttentionMap(scores.softmax(-1), list("abc"), scores=scores))
+    page.get_by_label("show", exact=True).select_option("scores")
+    page.locator(".map").focus()
+    keys(page, "ArrowUp")
+    settled(page)
+    assert page.locator(".bars .number").all_inner_texts() == ["2.00", "0", "−1.00"]
+    two, zero, less = (bar.bounding_box() for bar in page.locator(".track b").all())
+    assert zero["width"] >= 2
+    assert two["width"] == pytest.approx(2 * less["width"], rel=0.05)
+    assert less["x"] + less["width"] == pytest.approx(two["x"], abs=1)
+    assert zero["x"] == pytest.approx(two["x"], abs=1)
+    keys(page, "ArrowDown")
+    settled(page)
+    assert page.locator(".bars .number").all_inner_texts() == ["0", "0", "0"]
+
+
+def arcs_of(page):
+    """[(stroke, does it rise above the words), …]."""
+    return page.evaluate(
+        """() => { const root = document.querySelector('.tfcourse-view div').shadowRoot;
+          const words = root.querySelector('.arcs text').getBoundingClientRect();
+          return [...root.querySelectorAll('.arcs path')].map((path) => { const box = path.getBoundingClientRect();
+            return [path.getAttribute('stroke'), (box.y + box.bottom) / 2 < words.y + words.height / 2, box.width, box.height]; }); }"""
+    )
+
+
+def test_arcs_rise_over_the_words_and_heads_have_colours(show):
+    back = torch.eye(5).roll(-1, 1)  # every token looks at the one before, the first at the last
+    page = show(AttentionMap(torch.stack([back, back.T]), list("abcde")))
+    page.get_by_label("as", exact=True).select_option("arcs")
+    settled(page)
+    arcs = arcs_of(page)
+    assert len(arcs) == 5
+    assert sum(above for _, above, *_ in arcs) == 4  # what looks ahead hangs under the words
+    assert max(height for *_, height in arcs) > 100
+    assert max(width for _, _, width, _ in arcs) > 250
+    first = {stroke for stroke, *_ in arcs}
+    page.locator(".head").nth(1).click()
+    settled(page)
+    second = {stroke for stroke, *_ in arcs_of(page)}
+    assert len(first) == len(second) == 1
+    assert first != second
+    page.get_by_text("all heads").click()
+    settled(page)
+    arcs = arcs_of(page)
+    assert len(arcs) == 10
+    assert {stroke for stroke, *_ in arcs} == first | second
+
+
+def test_arcs_between_two_texts(show):
+    weights = torch.tensor([[1.0, 0, 0], [0, 0, 1.0]])
+    page = show(AttentionMap(weights, ["a?", "c?"], ["a", "b", "c"]))
+    page.get_by_label("as", exact=True).select_option("arcs")
+    settled(page)
+    assert page.locator(".arcs text").all_text_contents() == [
+        "a?",
+        "c?",
+        "a",
+        "b",
+        "c",
+        "key",
+        "query",
+    ]
+    assert len(arcs_of(page)) == 2
+
+
+def shares(page):
+    """How strongly each word is coloured, in hundredths."""
+    return page.evaluate(
+        """() => [...document.querySelector('.tfcourse-view div').shadowRoot.querySelectorAll('.word')]
+          .map((word) => Number(word.style.background.match(/(\\d+)%/)?.[1] ?? 0))"""
+    )
+
+
+def test_the_sentence(show, heads, weights):
+    page = show(heads)
+    page.get_by_label("as", exact=True).select_option("sentence")
+    expect(page.get_by_text("save as PNG")).to_be_hidden()
+    words = page.locator(".word")
+    assert words.all_inner_texts() == WORDS
+    words.nth(4).hover()
+    settled(page)
+    assert page.locator(".says").inner_text().startswith("the₄ attends")
+    row = weights[0, 4] / weights[0, 4].max()
+    expected = [round(15 + 60 * share) if share > 0.004 else 0 for share in row.tolist()]
+    assert shares(page) == pytest.approx(expected, abs=1)
+    assert page.locator(".word.masked").count() == 2
+    page.locator(".sentence").focus()
+    keys(page, "ArrowUp", "Enter")
+    settled(page)
+    assert page.locator(".word.asks").inner_text() == EVIL
+    words.nth(0).hover()
+    settled(page)
+    assert page.locator(".says").inner_text().startswith(EVIL)  # it is held
+
+
+@pytest.mark.parametrize("kind", ["arcs", "sentence"])
+@pytest.mark.parametrize("width", [420, 760])
+def test_arcs_and_sentence_keep_to_the_page(show, heads, kind, width):
+    page = show(heads, dark=True, width=width)
+    page.get_by_label("as", exact=True).select_option(kind)
+    settled(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_map_and_readout_stand_beside_each_other(show, heads):
+    page = show(heads, width=1100)
+    settled(page)
+    picture, said = (page.locator(name).bounding_box() for name in (".map", ".readout"))
+    assert picture["x"] + picture["width"] < said["x"] < picture["x"] + picture["width"] + 40
+    assert said["width"] <= 400

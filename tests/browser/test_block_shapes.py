@@ -398,3 +398,19 @@ def test_nearest_divisor():
         divisors = [d for d in range(1, whole + 1) if whole % d == 0]
         for number in range(1, 70):
             assert nearest_divisor(number, whole) == min(divisors, key=lambda d: abs(d - number))
+
+
+@pytest.mark.parametrize("width", [420, 760, 1100])
+def test_the_drawing_fills_its_column_and_letters_keep_their_size(show, width):
+    page = show(BlockShapes(), width=width)
+    settled(page)
+    column, drawing = (page.locator(name).bounding_box() for name in (".way", ".way svg"))
+    assert drawing["width"] == pytest.approx(column["width"], abs=2)
+    units = float(page.locator(".way svg").get_attribute("viewBox").split()[2])
+    assert drawing["width"] == pytest.approx(units, abs=2)  # so 12 px are 12 px
+    ends = page.evaluate(
+        """() => [...document.querySelector('.tfcourse-view div').shadowRoot.querySelectorAll('.way text')]
+          .map((text) => [parseFloat(getComputedStyle(text).fontSize), text.getBoundingClientRect().right])"""
+    )
+    assert min(size for size, _ in ends) >= 12
+    assert max(end for _, end in ends) <= column["x"] + column["width"] + 1

@@ -36,6 +36,7 @@ def lab(browser, tmp_path_factory):
     folder = tmp_path_factory.mktemp("course")
     for name in LESSONS:
         shutil.copy(ROOT / "notebooks" / f"{name}.ipynb", folder)
+    shutil.copytree(ROOT / "notebooks" / "drawings", folder / "drawings")
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     for name, sources in {"touched": CELLS, "reopened": CELLS[:3]}.items():
         cells = [nbformat.v4.new_code_cell(source) for source in sources]

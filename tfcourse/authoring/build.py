@@ -1,9 +1,12 @@
 """`tfcourse build`: solutions/NN_topic.py -> notebooks/NN_topic.ipynb, run, outputs stored.
 
+The drawings are written beside the notebooks that show them.
+
 What is stored is stable: cell ids come from names and texts, no timings, no widget state. A view or
 a figure keeps its picture and its text; its live HTML is dropped, so that the repository stays
-small and every reader shows at least the picture. Each notebook holds a hash of its source and one
-of itself: `--check` sees a change of one character in either without running anything.
+small and every reader shows at least the picture. What answers a prediction is not stored
+(`predictions.py`). Each notebook holds a hash of its source and one of itself: `--check` sees a
+change of one character in either without running anything.
 """
 
 from __future__ import annotations
@@ -22,8 +25,10 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
+from tfcourse import drawings
 from tfcourse.authoring.leaks import find_leaks
-from tfcourse.authoring.lesson import Lesson, LessonError
+from tfcourse.authoring.lesson import Lesson, LessonError, names_in
+from tfcourse.authoring.predictions import withhold
 
 SECONDS = 300  # for one cell, when building
 # A lesson runs offline: what asks the network is refused here, not only on a train.
@@ -45,7 +50,7 @@ def find_root(start: Path | None = None) -> Path:
 
 def find_lessons(root: Path, names: Sequence[str] = ()) -> list[Lesson]:
     """The lessons, all or those named: 01 or 01_attention."""
-    lessons = [Lesson(p) for p in sorted((root / "solutions").glob("[0-9][0-9]_*.py"))]
+    lessons = [Lesson(root / "solutions" / f"{x}.py") for x in names_in(root / "solutions")]
     if not names:
         return lessons
     chosen = []
@@ -59,11 +64,12 @@ def find_lessons(root: Path, names: Sequence[str] = ()) -> list[Lesson]:
 
 
 def build(root: Path, names: Sequence[str] = (), say=print) -> None:
-    """Write the learner's notebooks, run, and the solved ones.
+    """Write the drawings, the learner's notebooks, run, and the solved ones.
 
     Raises:
         LessonError: a source breaks a rule, a cell raised, or an output may not be stored.
     """
+    drawings.write(root / "notebooks" / "drawings", names_in(root / "solutions"))
     for lesson in find_lessons(root, names):
         lesson.validate(_find_exercise)
         say(f"{lesson.name} …", end=" ", flush=True)
@@ -72,6 +78,7 @@ def build(root: Path, names: Sequence[str] = (), say=print) -> None:
         notebook = lesson.learners()
         seconds = run(notebook, target.parent, lesson.name)
         clean(notebook, lesson.name, {str(root), str(Path.home()), tempfile.gettempdir()} - {"/"})
+        withhold(notebook)
         _seal(notebook, lesson)
         _write(notebook, target)
         write_solved(root, [lesson.name])
@@ -81,7 +88,7 @@ def build(root: Path, names: Sequence[str] = (), say=print) -> None:
 def write_solved(root: Path, names: Sequence[str] = ()) -> list[Path]:
     """Write the solved notebooks, not run, to build/solved/."""
     folder = root / "build" / "solved"
-    folder.mkdir(parents=True, exist_ok=True)
+    drawings.write(folder / "drawings", names_in(root / "solutions"))
     written = []
     for lesson in find_lessons(root, names):
         written.append(folder / f"{lesson.name}.ipynb")
@@ -99,6 +106,10 @@ def check(root: Path, names: Sequence[str] = ()) -> list[str]:
             said += _stale(lesson, root / "notebooks" / f"{lesson.name}.ipynb")
         except LessonError as error:
             said.append(str(error))
+    drawn = drawings.stale(root / "notebooks" / "drawings", names_in(root / "solutions"))
+    said += [
+        f"notebooks/drawings/{x}: is not what is drawn today. Run: tfcourse build" for x in drawn
+    ]
     if not names:
         known = {lesson.name for lesson in lessons}
         for path in sorted((root / "notebooks").glob("*.ipynb")):

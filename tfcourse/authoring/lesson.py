@@ -12,6 +12,8 @@ import jupytext
 import nbformat
 from nbformat import NotebookNode
 
+from tfcourse import drawings
+
 SCREEN = 45  # lines; no cell is longer
 STUB = "raise NotImplementedError  # your code here"
 
@@ -28,6 +30,11 @@ MARKER = re.compile(r"###\s*(BEGIN|END) (SOLUTION|GIVEN|HIDDEN TESTS)")
 
 class LessonError(ValueError):
     """Something in a source or a notebook is not as it must be; says where and what to do."""
+
+
+def names_in(folder: Path) -> list[str]:
+    """The names of the lessons whose sources are there."""
+    return sorted(path.stem for path in folder.glob("[0-9][0-9]_*.py"))
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,8 @@ class Lesson:
             if cell.cell_type == "code":
                 new.source = rewrite(cell.source)
                 new.outputs, new.execution_count = [], None
+            elif cell.cell_type == "markdown":
+                new.source = self._with_drawings(cell.source)
             new.metadata = NotebookNode(cell.metadata)
             new.id = _stable_id(cell, ids)
             cells.append(new)
@@ -93,6 +102,12 @@ class Lesson:
             language_info=NotebookNode(name="python"),
         )
         return notebook
+
+    def _with_drawings(self, text: str) -> str:
+        try:
+            return drawings.expand(text, self.name, names_in(self.path.parent))
+        except ValueError as error:
+            raise LessonError(f"{self.path.name}: {error}") from None
 
     def validate(self, find_exercise) -> None:
         """Raise LessonError where the source breaks a rule of the house.

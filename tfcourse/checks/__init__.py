@@ -4,21 +4,30 @@
 
 `check` finds the exercise by name. Right: it says so, records it and returns the learner's own.
 Not attempted, or wrong: it says what is wrong and returns the tested implementation, so that the
-lesson goes on. Under `TFCOURSE_STRICT=1` or nbgrader it raises instead.
+lesson goes on. What was right is kept, and `tfcourse.mine` gives it back on another day. Under
+`TFCOURSE_STRICT=1` or nbgrader it raises instead.
 """
 
 from __future__ import annotations
 
-import os
 import sys
+import time
+from dataclasses import replace
 
-from tfcourse.checks import store
+from tfcourse.checks import keeping, store
 from tfcourse.checks.judging import Verdict, judge
-from tfcourse.checks.registry import exercises, find_exercise, find_question, questions
+from tfcourse.checks.registry import exercises, find_exercise, find_question
 from tfcourse.checks.running import collect
 from tfcourse.checks.telling import Message, verdict_message
 
 __all__ = ["CheckFailed", "check", "find_exercise", "hint", "progress", "quiz", "reveal"]
+
+
+_last: dict[str, Verdict] = {}  # of the learner's own answers in this kernel
+_AGAIN = {
+    "wrong": "This is still your last answer's verdict. Change your cell, run it, then this one.",
+    "to do": "Change your cell, run it, then this one.",
+}
 
 
 class CheckFailed(AssertionError):
@@ -44,24 +53,38 @@ def check(answer, name: str | None = None):
             f"got {type(answer).__name__}"
         )
     exercise = find_exercise(name or _name_of(answer))
+    if _is_second_press(exercise, answer):
+        last = _last[exercise.name]
+        _show(verdict_message(replace(last, message=f"{last.message} {_AGAIN[last.state]}")))
+        return answer
+    began = time.monotonic()
     try:
-        verdict = judge(exercise, collect(answer, [c.inputs() for c in exercise.cases()]))
+        outputs = collect(answer, [c.inputs() for c in exercise.cases()])
+        seconds = time.monotonic() - began
+        verdict = judge(exercise, outputs)
     except KeyboardInterrupt:
         said = "You interrupted it. Does a loop in your code never end?"
         verdict = Verdict(exercise, "wrong", "interrupted", said)
-    if _strict() and not verdict.right:
+    if keeping.is_strict() and not verdict.right:
         raise CheckFailed(repr(verdict_message(verdict, with_picture=False)))
-    if verdict.state != "to do":
-        store.record_exercise(exercise.name, verdict.state, verdict.diagnosis)
+    if verdict.diagnosis != "library":
+        _last[exercise.name] = verdict
+    saved = verdict.state != "to do" and store.record_exercise(
+        exercise.name, verdict.state, verdict.diagnosis
+    )
     _show(verdict_message(verdict))
+    if verdict.right and saved:  # where nothing can be written the learner knows by now
+        said = keeping.keep(exercise, answer, seconds)
+        if said:
+            _show(Message("note", exercise.name, said))
     return answer if verdict.right or exercise.graded else exercise.reference
 
 
 def hint(name) -> None:
     """Show the hints of an exercise, one more at each call."""
     exercise = find_exercise(name if isinstance(name, str) else _name_of(name))
-    seen = store.read()["exercises"].get(exercise.name, {}).get("hints", 0)
-    seen = min(seen + 1 if isinstance(seen, int) else 1, len(exercise.hints))
+    seen = _hints_seen(store.read()["exercises"].get(exercise.name, {}))
+    seen = min(seen + 1, len(exercise.hints))
     store.record_hint(exercise.name, seen)
     for i, text in enumerate(exercise.hints[:seen], 1):
         _show(Message("note", f"Hint {i} of {len(exercise.hints)}", text))
@@ -69,8 +92,11 @@ def hint(name) -> None:
         _show(Message("note", "Still stuck?", f'`reveal("{exercise.name}")` shows a solution.'))
 
 
-def reveal(name) -> None:
-    """Show the solution of an exercise, where the folder solutions/ is there."""
+def reveal(name, *, anyway: bool = False) -> None:
+    """Show the solution of an exercise, where the folder solutions/ is there.
+
+    Before the third hint, and before an answer of one's own was right, only `anyway=True` does.
+    """
     from tfcourse.checks.solutions import find_solution
 
     exercise = find_exercise(name if isinstance(name, str) else _name_of(name))
@@ -80,18 +106,30 @@ def reveal(name) -> None:
         said += f'hints: hint("{exercise.name}").'
         _show(Message("note", exercise.name, said))
         return
+    entry = store.read()["exercises"].get(exercise.name, {})
+    left = len(exercise.hints) - _hints_seen(entry)
+    if left > 0 and "right" not in entry and not anyway:
+        hints = f"{left} hints are" if left > 1 else "One hint is"
+        said = (
+            f'{hints} left, and a solution that you find stays with you: `hint("{exercise.name}")`.'
+        )
+        said += f' To see ours anyway: `reveal("{exercise.name}", anyway=True)`.'
+        _show(Message("note", exercise.name, said))
+        return
     store.record_revealed(exercise.name)
     _show(Message("note", exercise.name, "One way to write it:", code=code))
 
 
 def quiz(name: str, answer: str | None = None) -> None:
-    """Ask a question; or answer it, quiz("name", "b"), which the progress board remembers."""
+    """Ask a question; or answer it, quiz("name", "b"). The progress board counts both."""
     item = find_question(name)
     if answer is None:
+        from tfcourse.checks.clicks import listen
         from tfcourse.widgets import Question
 
+        listen()
         options = [(o.text, o.right, o.feedback) for o in item.options]
-        _show(Question(item.name, item.prompt, options))
+        _show(Question(item.name, item.prompt, options, counts=True))
         return
     option = item.option(answer)
     store.record_question(item.name, answer.strip().lower(), option.right)
@@ -100,10 +138,15 @@ def quiz(name: str, answer: str | None = None) -> None:
 
 
 def progress() -> None:
-    """Show the progress board: every exercise and question of every lesson."""
+    """Show the progress board: exercises and questions of every lesson, and what comes next."""
     from tfcourse.checks.board import Board
 
-    _show(Board(exercises(), questions(), store.read()))
+    _show(Board.now())
+
+
+def _hints_seen(entry: dict) -> int:
+    seen = entry.get("hints", 0)
+    return seen if isinstance(seen, int) else 0
 
 
 def _name_of(answer) -> str:
@@ -116,8 +159,14 @@ def _name_of(answer) -> str:
     return named[0] if named else name
 
 
-def _strict() -> bool:
-    return os.environ.get("TFCOURSE_STRICT") == "1" or "NBGRADER_EXECUTION" in os.environ
+def _is_second_press(exercise, answer) -> bool:
+    """Whether the name still holds what `check` itself gave back instead of the learner's own.
+
+    Then their cell has not run since: it was not run again, or it has a syntax error.
+    """
+    last = _last.get(exercise.name)
+    given_back = last and not last.right and answer is exercise.reference
+    return bool(given_back) and not keeping.is_strict()
 
 
 def _show(thing) -> None:

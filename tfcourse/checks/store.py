@@ -1,5 +1,8 @@
 """What the learner has done: one JSON file, written so that it is never half there.
 
+Beside it, in `answers/`, one file for each answer that passed. What is written over is kept in
+`answers/earlier/`, what cannot be used any more in `answers/aside/`.
+
 It stands in the user's data folder (`TFCOURSE_HOME` overrides), not in the checkout: a fresh
 clone or `git clean` must not cost anybody their progress.
 """
@@ -8,13 +11,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
 VERSION = 1
+EARLIER = 20  # answers that are kept beside the latest one of an exercise
 
 
 def home() -> Path:
@@ -34,7 +39,7 @@ def read() -> dict:
     """All records. A file that cannot be read as progress is set aside, never overwritten."""
     try:
         text = path().read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return _empty()
     except OSError as error:
         _say(f"Your progress could not be read ({error}). The course goes on without it.")
@@ -49,22 +54,24 @@ def read() -> dict:
     return _empty()
 
 
-def change(edit: Callable[[dict], None]) -> None:
+def change(edit: Callable[[dict], None]) -> bool:
     """Apply `edit` to the records and write them. Two kernels may do so at the same time.
 
     Where nothing can be written (a full disk, a folder of someone else's) the learner is told and
-    the lesson goes on.
+    the lesson goes on; then it returns False.
     """
     try:
         with _locked():
             records = read()
             edit(records)
-            _write(records)
+            _write(records, path())
     except OSError as error:
         _say(f"Your progress could not be saved in {path()} ({error}). The course goes on.")
+        return False
+    return True
 
 
-def record_exercise(name: str, state: str, diagnosis: str) -> None:
+def record_exercise(name: str, state: str, diagnosis: str) -> bool:
     """Note an attempt. What was right once stays right: a later try takes nothing away."""
 
     def edit(records):
@@ -74,7 +81,7 @@ def record_exercise(name: str, state: str, diagnosis: str) -> None:
         if state == "right":
             entry.setdefault("right", _now())
 
-    change(edit)
+    return change(edit)
 
 
 def record_hint(name: str, seen: int) -> None:
@@ -97,6 +104,122 @@ def record_question(name: str, option: str, right: bool) -> None:
     change(edit)
 
 
+# --- answers that passed ------------------------------------------------------------------------
+
+
+def answer_path(name: str) -> Path:
+    return home() / "answers" / f"{name}.json"
+
+
+def kept_answers() -> dict[str, datetime]:
+    """Since when an answer is kept, by the exercise's name: nothing is run, nothing is changed."""
+    kept = {}
+    try:
+        names = sorted(file.stem for file in answer_path("").parent.glob("*.json"))
+    except OSError:
+        return kept
+    for name in names:
+        if record := _record_of(name):
+            kept[name] = datetime.fromisoformat(record["kept"])
+    return kept
+
+
+def read_answer(name: str) -> bytes | None:
+    """The file of an answer as it is, or None where there is none that can be read."""
+    try:
+        return answer_path(name).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        _say(f"Your `{name}` could not be read ({error}). The course goes on without it.")
+        return None
+
+
+def sound_answer(content: bytes | None) -> dict:
+    """What the file holds: "source", "kept" (when), "passed" (a stamp, or ""), "seconds" (it took).
+
+    Raises:
+        ValueError: it is damaged, or of another version of the course; says which.
+    """
+    try:
+        record = json.loads(content or b"")
+        version = record["version"]
+        if version == VERSION:
+            datetime.fromisoformat(record["kept"])
+            kinds = {"source": str, "passed": str, "seconds": (int, float)}
+            if all(isinstance(record[part], kind) for part, kind in kinds.items()):
+                return record
+    except (ValueError, RecursionError, LookupError, TypeError):
+        version = None
+    what = "is damaged" if version in (None, VERSION) else f"has another version ({version!r})"
+    raise ValueError(f"is in a file that {what}")
+
+
+def is_kept(name: str, source: str, passed: str) -> bool:
+    """Whether just this is kept already."""
+    record = _record_of(name)
+    return (record.get("source"), record.get("passed")) == (source, passed)
+
+
+def keep_answer(name: str, source: str, passed: str, seconds: float) -> None:
+    """Keep the source of an answer; the one before it goes to `earlier/`."""
+    target = answer_path(name)
+    record = {"version": VERSION, "kept": _now(), "source": source, "passed": passed}
+    record["seconds"] = round(seconds, 2)
+    try:
+        with _locked():
+            target.parent.mkdir(exist_ok=True)
+            if target.exists():
+                before = _record_of(name)
+                if before.get("source") == source:
+                    record["kept"] = before["kept"]
+                else:
+                    _copy_to_earlier(name)
+            _write(record, target)
+    except OSError as error:
+        _say(f"Your `{name}` could not be kept in {target.parent} ({error}). The course goes on.")
+
+
+def stamp_answer(name: str, content: bytes, passed: str) -> None:
+    """Note that what was read as `content` passed, if that is still what is kept."""
+    with suppress(OSError), _locked():  # it is checked again where this cannot be written
+        if read_answer(name) == content:
+            _write(sound_answer(content) | {"passed": passed}, answer_path(name))
+
+
+def set_answer_aside(name: str, content: bytes) -> Path | None:
+    """Move what was read as `content` to `aside/`; None where it cannot be, or is another now."""
+    aside = answer_path("").parent / "aside" / f"{name}-{_moment()}.json"
+    try:
+        with _locked():
+            if read_answer(name) != content:
+                return None
+            aside.parent.mkdir(exist_ok=True)
+            os.replace(answer_path(name), aside)
+    except OSError:
+        return None
+    return aside
+
+
+def _record_of(name: str) -> dict:
+    """What is kept, or nothing where that is damaged."""
+    try:
+        return sound_answer(read_answer(name))
+    except ValueError:
+        return {}
+
+
+def _copy_to_earlier(name: str) -> None:
+    folder = answer_path("").parent / "earlier"
+    folder.mkdir(exist_ok=True)
+    shutil.copyfile(answer_path(name), folder / f"{name}-{_moment()}.json")
+    for old in sorted(folder.glob(f"{name}-*.json"))[:-EARLIER]:
+        old.unlink(missing_ok=True)
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
 def _empty() -> dict:
     return {"version": VERSION, "exercises": {}, "questions": {}}
 
@@ -113,8 +236,7 @@ def _is_sound(records) -> bool:
     )
 
 
-def _write(records: dict) -> None:
-    target = path()
+def _write(records: dict, target: Path) -> None:
     # A name of its own for each process: two writers never share a half-written file.
     draft = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     try:
@@ -152,6 +274,10 @@ def _locked():
 
 def _now() -> str:
     return datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+def _moment() -> str:
+    return f"{datetime.now():%Y%m%d-%H%M%S-%f}"
 
 
 def _say(sentence: str) -> None:

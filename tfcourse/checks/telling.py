@@ -9,7 +9,9 @@ from html import escape
 
 import torch
 
+from tfcourse.checks.board import Board, Step
 from tfcourse.checks.judging import Verdict
+from tfcourse.checks.registry import exercises
 
 _TONES = {  # colours readable on a light and on a dark page (Okabe-Ito), each with its own sign
     "right": ("#009e73", "✓"),
@@ -20,15 +22,27 @@ _TONES = {  # colours readable on a light and on a dark page (Okabe-Ito), each w
 
 
 class Message:
-    """A few sentences with a tone; `code` is shown as it stands, `picture` beneath."""
+    """A few sentences with a tone; `code` is shown as it stands, `picture` beneath.
 
-    def __init__(self, tone: str, title: str, text: str, code: str = "", picture=None):
+    `step`, a `board.Step`, comes last: what is left, and a link to what comes next.
+    """
+
+    def __init__(
+        self,
+        tone: str,
+        title: str,
+        text: str,
+        code: str = "",
+        picture=None,
+        step: Step | None = None,
+    ):
         self.tone, self.title, self.text = tone, title, text
-        self.code, self.picture = code, picture
+        self.code, self.picture, self.step = code, picture, step
 
     def __repr__(self) -> str:
         head = f"{_TONES[self.tone][1]} {self.title}: {self.text}"
-        return head + (f"\n\n{self.code}" if self.code else "")
+        parts = [head, f"\n{self.code}" if self.code else "", str(self.step or "")]
+        return "\n".join(filter(None, parts))
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         colour, sign = _TONES[self.tone]
@@ -38,9 +52,12 @@ class Message:
             f"<b>{sign} {escape(self.title)}</b> {_inline_code(self.text)}"
         )
         if self.code:
-            html += f'<pre style="margin:.5em 0 0"><code>{escape(self.code)}</code></pre>'
+            style = "margin:.5em 0 0;white-space:pre;overflow-x:auto"
+            html += f'<pre style="{style}"><code>{_coloured(self.code)}</code></pre>'
         if self.picture:
             html += self.picture.image()
+        if self.step:
+            html += f"<div>{self.step.html()}</div>"
         return {"text/plain": repr(self), "text/html": html + "</div>"}
 
 
@@ -57,7 +74,22 @@ def verdict_message(verdict: Verdict, *, with_picture: bool = True) -> Message:
             from tfcourse.figures import tensor_difference
 
             picture = tensor_difference(*pair)
-    return Message(verdict.state, exercise.name, text, picture=picture)
+    step = None
+    if verdict.right and exercise.name in exercises():
+        step = Board.now().after(exercise.name)
+    return Message(verdict.state, exercise.name, text, picture=picture, step=step)
+
+
+def _coloured(code: str) -> str:
+    """Escaped code in JupyterLab's own colours, of whichever theme is on; elsewhere without."""
+    from jupyterlab_pygments import JupyterStyle
+    from pygments import highlight
+    from pygments.formatters import HtmlFormatter
+    from pygments.lexers import PythonLexer
+
+    return highlight(
+        code, PythonLexer(), HtmlFormatter(nowrap=True, noclasses=True, style=JupyterStyle)
+    )
 
 
 def _inline_code(text: str) -> str:

@@ -11,7 +11,7 @@ figure { margin: 0; min-width: 0; }
 figcaption { font-weight: 600; }
 figcaption .faint { font-weight: 400; }
 svg.plot { width: 100%; height: auto; display: block; cursor: ew-resize; touch-action: pan-y; border-radius: 4px; }
-svg text { font: 10.5px var(--font); fill: var(--faint); }
+svg text { font: 11px var(--font); fill: var(--faint); font-variant-numeric: tabular-nums; }
 .grid { stroke: var(--line); stroke-width: .6; opacity: .7; }
 .axis { stroke: var(--faint); stroke-width: 1; }
 .left { fill: var(--faint); opacity: .07; }
@@ -22,8 +22,9 @@ svg text { font: 10.5px var(--font); fill: var(--faint); }
 text.at { fill: var(--ink); font-weight: 650; }
 .relu { color: var(--relu); } .gelu { color: var(--gelu); } .gelu_tanh { color: var(--tanh); } .silu { color: var(--silu); }
 .curve, .touch { stroke: currentColor; } .dot { fill: currentColor; }
-.curve.gelu { stroke-width: 2.6; } /* under the dots of its tanh form */
-.curve.gelu_tanh { stroke-dasharray: .1 7; stroke-linecap: round; stroke-width: 3.4; } .curve.silu { stroke-dasharray: 9 3; }
+.curve.gelu { stroke-width: 1.8; }
+.curve.gelu_tanh { stroke-width: 7; opacity: .42; } /* a broad band: GELU runs along the middle of it */
+.dot.gelu_tanh { opacity: .6; } .curve.silu { stroke-dasharray: 9 3; }
 .curve.difference { color: var(--ink); } .dot.difference { color: var(--ink); }
 table { border-collapse: collapse; width: 100%; max-width: 700px; margin: 6px 0 8px; }
 th, td { text-align: end; padding: 3px 0 3px 8px; font-variant-numeric: tabular-nums; vertical-align: middle; line-height: 1.25; }
@@ -80,7 +81,7 @@ const difference = (x) => ACTIVATIONS.gelu.value(-Math.abs(x)) - ACTIVATIONS.gel
 
 const REACH = 4, U = 3; // of x or g, and of u
 const VALUES = { low: -0.6, high: 4.1 };
-const W = 340, H = 230, LEFT = 30, RIGHT = W - 8, TOP = 10, BASE = H - 20;
+const H = 240, LEFT = 30, TOP = 22, BASE = H - 20;
 const minus = (number, places) => number.toFixed(places).replace("-", "−");
 const list = (names) => (names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names[0] ?? "none");
 
@@ -101,12 +102,12 @@ export default {
 
     // A plot that can be dragged along its axis; `axis()` gives its reach, value and setter.
     function plot(axis, height = H) {
-      const picture = svg("svg", { class: "plot", viewBox: `0 0 ${W} ${height}`, role: "slider", tabindex: 0 });
+      const picture = svg("svg", { class: "plot", role: "slider", tabindex: 0 });
       const caption = element("figcaption");
       const follow = (event) => {
         const box = picture.getBoundingClientRect();
         const { reach, set } = axis();
-        set(((event.clientX - box.left) / box.width * W - LEFT) / (RIGHT - LEFT) * 2 * reach - reach);
+        set((event.clientX - box.left - LEFT) / (box.width - 8 - LEFT) * 2 * reach - reach);
       };
       picture.addEventListener("pointerdown", (event) => {
         if (event.button) return;
@@ -124,7 +125,13 @@ export default {
         set(to);
         event.preventDefault();
       });
-      return { picture, caption, axis, height, node: element("figure", {}, caption, picture) };
+      const made = { picture, caption, axis, height, width: 340, node: element("figure", {}, caption, picture) };
+      // drawn at the size at which it is seen: letters stay as large as letters are
+      new ResizeObserver(() => {
+        const { clientWidth } = made.node;
+        if (clientWidth && Math.abs(clientWidth - made.width) > 1) { made.width = clientWidth; draw(); }
+      }).observe(made.node);
+      return made;
     }
     const axisX = () => ({ reach: REACH, value: x, set: setX, name: gated ? "g" : "x" });
     const axisU = () => ({ reach: U, value: u, set: setU, name: "u" });
@@ -146,15 +153,17 @@ export default {
 
     // ---- plots ----
     // Draws curves { key: function } and the dots on them; `touch` gives the slope of a short tangent.
-    function drawPlot({ picture, caption, axis, height }, { title, note = "", low, high, ticks, curves, slopes, number = (v) => minus(v, 0), shade = false }) {
+    function drawPlot({ picture, caption, axis, height, width }, { title, note = "", low, high, ticks, curves, slopes, number = (v) => minus(v, 0), shade = false }) {
       const { reach, value, name } = axis();
-      const base = height - 20;
+      const base = height - 20, RIGHT = width - 8;
+      picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
       const px = (v) => LEFT + (v + reach) / (2 * reach) * (RIGHT - LEFT);
       const py = (v) => TOP + (high - v) / (high - low) * (base - TOP);
       const inside = (v) => Math.min(base + 30, Math.max(TOP - 30, v)); // what lies outside is clipped, not drawn far away
       const line = (cls, x1, y1, x2, y2) => svg("line", { class: cls, x1, y1, x2, y2 });
       const text = (words, tx, ty, anchor = "middle", cls = "") => svg("text", { x: tx, y: ty, "text-anchor": anchor, class: cls }, words);
-      const shown = Object.keys(curves).filter((key) => on.has(key) || key === "difference");
+      // the broad band of the tanh form first: what follows is drawn upon it
+      const shown = Object.keys(curves).filter((key) => on.has(key) || key === "difference").sort((a, b) => (b === "gelu_tanh") - (a === "gelu_tanh"));
       const path = (key) => {
         // two pieces that meet at 0: ReLU's slope jumps there, and nothing joins the two
         const piece = (from, to) => Array.from({ length: 121 }, (_, i) => {
@@ -174,11 +183,11 @@ export default {
         ...(shade ? [svg("rect", { class: "left", x: LEFT, y: TOP, width: px(0) - LEFT, height: base - TOP })] : []),
         ...ticks.flatMap((tick) => [line(tick ? "grid" : "axis", LEFT, py(tick), RIGHT, py(tick)), text(number(tick), LEFT - 5, py(tick) + 3.5, "end")]),
         ...Array.from({ length: 2 * reach + 1 }, (_, i) => i - reach).flatMap((tick) => [line(tick ? "grid" : "axis", px(tick), TOP, px(tick), base),
-          ...(Math.abs(px(tick) - px(value)) > 32 ? [text(minus(tick, 0), px(tick), height - 6)] : [])]),
+          text(minus(tick, 0), px(tick), height - 6)]),
         svg("g", { "clip-path": `url(#${clip})` }, ...(slopes ? shown.map(tangent) : []), ...shown.map(path)),
         line("ruler", px(value), TOP, px(value), base),
-        ...shown.map((key) => svg("circle", { class: `dot ${key}`, cx: px(value), cy: py(curves[key](value)), r: 4.5 })),
-        text(`${name} ${minus(value, 2)}`, Math.min(RIGHT - 18, Math.max(LEFT + 18, px(value))), height - 6, "middle", "at"));
+        ...shown.map((key) => svg("circle", { class: `dot ${key}`, cx: px(value), cy: py(curves[key](value)), r: key === "gelu_tanh" ? 7 : 4.5 })),
+        text(`${name} ${minus(value, 2)}`, Math.min(RIGHT - 18, Math.max(LEFT + 18, px(value))), TOP - 9, "middle", "at"));
       caption.replaceChildren(title, ...(note ? [element("span", { className: "faint" }, ` ${note}`)] : []));
       picture.setAttribute("aria-label", `${name}: ${title}`);
       picture.setAttribute("aria-valuemin", -reach);
@@ -276,6 +285,21 @@ export default {
       say(`${name}. ${numbers}. ${apart ? `GELU minus its tanh form ${digits(difference(x))}. ` : ""}${words}`, 400);
     }
 
+    // Over x in halves, and where the ruler stands.
+    function tables() {
+      const shown = KEYS.filter((key) => on.has(key));
+      const points = [...new Set([...Array.from({ length: 4 * REACH + 1 }, (_, i) => i / 2 - REACH), x])].sort((a, b) => a - b);
+      const at = (v) => `${signed(Number(v.toFixed(2)))}${v === x ? " (here)" : ""}`;
+      const columns = (words) => shown.map((key) => `${ACTIVATIONS[key].name}${words}`);
+      const table = (caption, name, heads, make) => ({ caption, columns: [name, ...heads], rows: points.map((v) => [at(v), ...make(v)]) });
+      const each = (make) => (v) => shown.map((key) => make(ACTIVATIONS[key], v));
+      const made = gated ? [table(`activation(g) · u over g, with u = ${minus(u, 2)}`, "g", columns(" · u"), each((a, v) => a.value(v) * u)),
+        table(`Slope in g of activation(g) · u, with u = ${minus(u, 2)}; the slope in u is activation(g)`, "g", columns(", slope in g"), each((a, v) => a.slope(v) * u))]
+        : [table("Value over x", "x", columns(""), each((a, v) => a.value(v))), table("Slope over x", "x", columns(", slope"), each((a, v) => a.slope(v)))];
+      return apart ? [...made, table("GELU minus its tanh form", gated ? "g" : "x", ["difference"], (v) => [difference(v)])] : made;
+    }
+
+    const follow = asTable(root, tables);
     const draw = oncePerFrame(paint);
     function paint() {
       sliderU.hidden = !gated;
@@ -290,6 +314,7 @@ export default {
       const words = sentence();
       says.textContent = words;
       speak(words);
+      follow();
     }
     paint();
   },

@@ -10,8 +10,8 @@ from tfcourse.widgets.view import View, check_number
 REACH = 4  # x goes from −4 to 4
 STYLES = {
     "ReLU": (figures.OKABE_ITO["vermilion"], "-"),
-    "GELU": (figures.OKABE_ITO["blue"], "-"),  # under the dots of its tanh form
-    "GELU (tanh)": (figures.OKABE_ITO["purple"], (0, (0.7, 2.6))),
+    "GELU": (figures.OKABE_ITO["blue"], "-"),
+    "GELU (tanh)": (figures.OKABE_ITO["purple"], "-"),  # a broad band: GELU runs along its middle
     "SiLU": (figures.OKABE_ITO["green"], (0, (5, 1.5))),
 }
 
@@ -78,7 +78,8 @@ def _panels(x, title, alt):
         at = curves(np.array([x]))[name]
         for axis, line, point in zip(axes, shown, at, strict=True):
             line = np.where((name == "ReLU") & (across == 0) & (axis is axes[1]), np.nan, line)
-            axis.plot(across, line, color=colour, linestyle=dashes, label=name)
+            broad = {"linewidth": 6, "alpha": 0.45, "zorder": 1.5} if "tanh" in name else {}
+            axis.plot(across, line, color=colour, linestyle=dashes, label=name, **broad)
             axis.plot([x], point, "o", color=colour, ms=5, mec="white", mew=0.8)
     for axis, name in zip(axes, ("value", "slope"), strict=True):
         axis.axvline(x, color="#8a919c", lw=1, ls=(0, (4, 3)), zorder=0.5)

@@ -1,8 +1,12 @@
-// Who attends to whom: a map to walk through, heads as thumbnails that can be sorted.
+// Who attends to whom: a map to walk through, arcs, or the sentence; heads as thumbnails to sort.
 
 const CSS = `
-.body { display: grid; grid-template-columns: minmax(0, auto) minmax(190px, 1fr); gap: 16px; margin-top: 10px; align-items: start; }
-@container (max-width: 520px) { .body { grid-template-columns: minmax(0, 1fr); } }
+.body { display: flex; gap: 18px; margin-top: 10px; align-items: flex-start; }
+.picture { flex: none; min-width: 0; max-width: 100%; }
+.body.wide .picture { flex: 1 1 0; }
+.readout { flex: 1 1 190px; max-width: 400px; }
+.body.wide .readout { flex: 0 0 212px; }
+@container (max-width: 520px) { .body { display: block; } .readout { max-width: none; margin-top: 10px; } }
 .map { position: relative; outline-offset: 3px; border-radius: 4px; width: fit-content; max-width: 100%; touch-action: manipulation; }
 .map canvas { display: block; cursor: crosshair; }
 .map i { position: absolute; pointer-events: none; display: none; }
@@ -12,9 +16,12 @@ const CSS = `
 .readout { min-height: 17em; min-width: 0; }
 .says { margin: 0 0 2px; font-size: 14px; }
 .exact { margin: 0 0 8px; }
+.says, .exact { overflow-wrap: anywhere; }
+.says .token { white-space: pre-wrap; }
 .bars { display: grid; grid-template-columns: fit-content(7em) minmax(40px, 1fr) max-content; gap: 3px 8px; align-items: center; }
 .bars .token { overflow: hidden; text-overflow: ellipsis; text-align: end; }
-.bars b { height: 12px; border-radius: 2px; min-width: 1px; background: var(--accent); }
+.track { position: relative; height: 12px; background: linear-gradient(var(--faint), var(--faint)) var(--zero) 0 / 1px 100% no-repeat; }
+.bars b { position: absolute; height: 12px; border-radius: 2px; min-width: 2px; background: var(--accent); }
 .bars .more { background: var(--warm); }
 .bars .less { background: #0072b2; }
 .dark .bars .less { background: #3d9fd6; }
@@ -27,15 +34,27 @@ const CSS = `
 .scale { display: flex; gap: 8px; align-items: center; margin-top: 6px; font-size: 11px; color: var(--faint); }
 .scale i { width: 120px; height: 8px; border-radius: 4px; }
 .arcs { max-width: 100%; overflow: auto; }
-.arcs text { font: 12px var(--mono); fill: var(--ink); cursor: pointer; }
-.arcs .dim { fill: var(--faint); }
-.keys { font-size: 11px; margin: 8px 0 0; }
+.arcs text { cursor: pointer; }
+.arcs, .sentence { outline-offset: 3px; border-radius: 4px; }
+.arcs[hidden], .sentence[hidden], .map[hidden], .scale[hidden], button[hidden] { display: none; }
+.sentence { max-width: 62ch; font: 14px/2 var(--mono); }
+.sentence p { margin: 0 0 10px; }
+.word { display: inline-block; max-width: 100%; overflow-wrap: anywhere; line-height: 1.35; border-radius: 4px; padding: 2px 3px; margin: 0 1px; cursor: pointer; white-space: pre-wrap; unicode-bidi: isolate; }
+.word.masked { color: var(--faint); text-decoration: line-through; text-decoration-thickness: 1px; }
+.word.asks { outline: 2px solid var(--ink); font-weight: 700; text-decoration: none; }
+.heads.tinted .head { border-bottom: 4px solid var(--tint); }
+.keys { font: 12px/1.4 var(--font); margin: 8px 0 0; }
 `;
 
 const MODES = { weights: "weights", scores: "scores", mask: "mask", effect: "effect (weight × value)", difference: "difference" };
 const LARGEST = 40; // tokens that still fit an arc diagram
 const BARS = 9;
 const THUMB = 64; // pixels of a thumbnail
+// Okabe and Ito's, dark enough on white and light enough on black; a seventh head is dashed.
+const HEADS = {
+  light: ["#0072b2", "#d55e00", "#009e73", "#b0509a", "#b87a00", "#2f8fd0"],
+  dark: ["#62aef5", "#ff8f3f", "#2fc496", "#e79ccb", "#ffc04d", "#9bd4ff"],
+};
 
 // 65536 pixels: what every half float looks like on a scale from low to high.
 function halfTable({ scale }, name, low, high) {
@@ -67,14 +86,17 @@ export default {
     const qWords = placed(qNames), kWords = placed(kNames);
     const { root, say, colors, onTheme } = frame(el, { css: CSS, label: state.title });
 
-    let mode = data.difference ? "difference" : "weights", kind = "map", layer = 0, head = 0, order = "";
+    let mode = data.difference ? "difference" : "weights", kind = "map", together = false, layer = 0, head = 0, order = "";
     let at = [Math.min(queries - 1, 1), 0], locked = false, shown = false;
-    const start = () => (layer * heads + head) * size;
-    const value = (which, q, k) => {
-      const block = data[which], bits = block.array[start() + q * keys + k];
+    const start = (of) => (layer * heads + of) * size;
+    const value = (which, q, k, of = head) => {
+      const block = data[which], bits = block.array[start(of) + q * keys + k];
       return block.kind === "half" ? HALF[bits] * block.scale : bits;
     };
-    const isMasked = (q, k) => data.mask && !data.mask.array[start() + q * keys + k];
+    const isMasked = (q, k, of = head) => data.mask && !data.mask.array[start(of) + q * keys + k];
+    // What may not be attended is grey, and never the brightest thing on the page.
+    const tones = { dark: false, masked: pixel(MASKED) };
+    function tone(dark) { Object.assign(tones, { dark, masked: pixel(dark ? "3a424c" : MASKED) }); }
     // One scale for the differences of all heads: they are there to be compared.
     const reach = Math.max(...(state.ranges.difference ?? []).flat(2).map(Math.abs), 0) || 1;
     const scaleName = () => (mode === "difference" ? DIVERGING : VIRIDIS);
@@ -94,7 +116,7 @@ export default {
       const out = new Uint32Array(pixels.data.buffer);
       const block = data[mode === "mask" ? "weights" : mode];
       const { bits, allowed } = cells(block, (layer * heads + of) * size, rows, columns);
-      const grey = pixel(MASKED);
+      const grey = tones.masked;
       if (mode === "mask") {
         const yes = colorTable(VIRIDIS)[700];
         for (let i = 0; i < out.length; i++) out[i] = allowed[i] ? yes : grey;
@@ -135,18 +157,20 @@ export default {
       "aria-label": `${queries} queries down, ${keys} keys across. Arrows move, Enter locks, page up and down change the head.` };
     const map = element("div", { className: "map", ...stop }, canvas, rowLine, columnLine, cellBox, greatest);
     const arcs = element("div", { className: "arcs", hidden: true, ...stop });
+    const sentence = element("div", { className: "sentence", hidden: true, ...stop });
     const scaleBar = element("div", { className: "scale" });
     const says = element("p", { className: "says" }), exact = element("p", { className: "exact faint number" });
     const bars = element("div", { className: "bars" });
     const readout = element("div", { className: "readout" }, says, exact, bars,
-      element("p", { className: "keys faint" }, "Click or Enter holds a row, Escape lets it go."));
+      element("p", { className: "keys faint" }, "Click or Enter holds a row, Escape lets it go; T shows the numbers as a table."));
     const strip = element("div", { className: "heads", role: "group", "aria-label": "heads" });
     const modes = Object.keys(MODES).filter((name) => data[name]).map((name) => [name, MODES[name]]);
     const controls = element("div", { className: "row", style: { "margin-top": "8px" } });
     if (modes.length > 1) controls.append(select("show", modes, mode, (to) => { mode = to; refresh(); }));
-    if (queries <= LARGEST && keys <= LARGEST) {
-      controls.append(select("as", [["map", "heatmap"], ["arcs", "arcs"]], kind, (to) => { kind = to; refresh(); }));
-    }
+    const kinds = [["map", "heatmap"], ...(queries <= LARGEST && keys <= LARGEST ? [["arcs", "arcs"]] : []), ["sentence", "sentence"]];
+    controls.append(select("as", kinds, kind, (to) => { kind = to; refresh(); }));
+    const allHeads = button("all heads", () => { together = !together; refresh(false); }, { hidden: true });
+    if (heads > 1) controls.append(allHeads);
     if (layers > 1) {
       controls.append(select("layer", Array.from({ length: layers }, (_, i) => [i, String(i)]), 0, (to) => { layer = Number(to); refresh(); }));
     }
@@ -154,8 +178,8 @@ export default {
     if (heads > 1) controls.append(select("sort heads by", sorts, "", (to) => { order = to; sortHeads(); }));
     const saver = button("save as PNG", save);
     controls.append(saver);
-    root.append(element("p", { className: "title" }, state.title), controls,
-      element("div", { className: "body" }, element("div", {}, map, arcs, scaleBar), readout), strip);
+    const body = element("div", { className: "body" }, element("div", { className: "picture" }, map, arcs, sentence, scaleBar), readout);
+    root.append(element("p", { className: "title" }, state.title), controls, body, strip);
 
     // ---- the map ----
     let place = { left: 0, top: 0, w: 1, h: 1 };
@@ -165,10 +189,10 @@ export default {
       const measure = document.createElement("canvas").getContext("2d");
       measure.font = `12px ${colors().mono}`;
       const longest = (names) => Math.min(96, 8 + Math.max(...names.slice(0, 600).map((name) => measure.measureText(name).width)));
-      const left = longest(qNames), top = longest(kNames) * (keys > 4 ? 0.8 : 0) + 18;
-      const side = Math.min(46, (wide - left - 4) / keys, 440 / Math.min(queries, Math.max(keys, queries / 1.6)));
-      const w = keys * side, h = queries * Math.min(side, 46);
-      return { left, top, w, h: Math.max(h, 24), width: left + w + (keys > 4 ? 26 : 4), height: top + Math.max(h, 24) + 2 };
+      const left = longest(qNames) + 17, top = longest(kNames) * (keys > 4 ? 0.8 : 0) + 18;
+      const side = Math.min(keys > 10 ? 46 : 62, (wide - left - 4) / keys, 440 / Math.min(queries, Math.max(keys, queries / 1.6)));
+      const w = keys * side, h = queries * Math.min(side, keys > 10 ? 46 : 54);
+      return { left, top, w, h: Math.max(h, 24), width: left + w + (keys > 4 ? 26 : 4), height: top + Math.max(h, 24) + 19 };
     }
 
     // The map with its labels on any context: on the page, and in the saved picture.
@@ -195,6 +219,15 @@ export default {
         context.fillText(clip(kNames[k]), 0, 0);
         context.restore();
       }
+      context.font = `11px ${theme.font}`; // the same words as in the still picture
+      context.fillStyle = theme.faint;
+      context.textAlign = "center";
+      context.fillText(w > 100 ? "key: attended to" : "key", left + w / 2, top + h + 11);
+      context.save();
+      context.translate(8, top + h / 2);
+      context.rotate(-Math.PI / 2);
+      context.fillText(h > 90 ? "query: attends" : "query", 0, 0);
+      context.restore();
       if (cw >= 36 && ch >= 20 && mode !== "mask") drawNumbers(context, theme, cw, ch);
     }
 
@@ -207,13 +240,15 @@ export default {
           const x = value(mode, q, k);
           if (isMasked(q, k) || !Number.isFinite(x)) continue;
           context.fillStyle = inkOn(colorAt(scaleName(), (x - low) / (high - low)));
-          context.fillText(x.toFixed(2).replace("-", "−"), place.left + (k + 0.5) * cw, place.top + (q + 0.5) * ch);
+          context.fillText(x.toFixed(2).replace(/^-(?=0\.00$)/, "").replace("-", "−"), place.left + (k + 0.5) * cw, place.top + (q + 0.5) * ch);
         }
       }
     }
 
     function drawMap() {
       place = layout();
+      const { dark } = colors();
+      if (dark !== tones.dark) { tone(dark); drawThumbs(); }
       const ratio = window.devicePixelRatio || 1;
       paint(image, head, Math.min(queries, Math.ceil(place.h * ratio)), Math.min(keys, Math.ceil(place.w * ratio)));
       drawOn(fitCanvas(canvas, place.width, place.height), colors());
@@ -221,7 +256,7 @@ export default {
       const stops = scaleName().split(" ").map((stop) => `#${stop}`).join(", ");
       scaleBar.replaceChildren(...(mode === "mask" ? ["green: may attend, grey: may not"]
         : [digits(low), element("i", { style: { background: `linear-gradient(90deg, ${stops})` } }), digits(high)]));
-      scaleBar.style.marginLeft = `${kind === "map" ? place.left : 0}px`;
+      scaleBar.style.marginLeft = `${place.left}px`;
       mark();
     }
 
@@ -248,8 +283,8 @@ export default {
       const which = mode === "mask" ? "weights" : mode;
       const row = Array.from({ length: keys }, (_, j) => value(which, q, j));
       const ranked = row.map((x, j) => [x, j]).filter(([x, j]) => Number.isFinite(x) && !isMasked(q, j))
-        .sort((a, b) => Math.abs(b[0]) - Math.abs(a[0]));
-      const best = ranked.filter(([x]) => x !== 0).slice(0, BARS);
+        .sort((a, b) => (which === "scores" ? b[0] - a[0] : Math.abs(b[0]) - Math.abs(a[0])));
+      const best = ranked.filter(([x]) => x !== 0 || which === "scores").slice(0, BARS); // a score of 0 is a score
       const share = which === "weights";
       const name = (j) => element("b", { className: "token" }, kWords[j]);
       says.replaceChildren(element("b", { className: "token" }, qWords[q]), ...(best.length === 0
@@ -258,11 +293,14 @@ export default {
           : [`: largest ${which === "difference" ? "difference" : which === "scores" ? "score" : "effect"} at `, name(best[0][1])]));
       const own = value(which, q, k);
       exact.textContent = `${locked ? "held · " : ""}${qWords[q]} → ${kWords[k]}: ${isMasked(q, k) ? "masked" : digits(own)}`;
-      const top = Math.max(...best.map(([x]) => Math.abs(x)), 1e-12);
       const list = best.some(([, j]) => j === k) || !Number.isFinite(own) ? best : [...best.slice(0, BARS - 1), [own, k]];
+      const [low, high] = [Math.min(0, ...list.map(([x]) => x)), Math.max(0, ...list.map(([x]) => x))];
+      const along = (x) => 100 * (x - low) / ((high - low) || 1);
+      bars.style.setProperty("--zero", `${along(0)}%`);
       bars.replaceChildren(...list.flatMap(([x, j]) => [
         element("span", { className: j === k ? "token here" : "token", title: state.keys[j] }, kWords[j]),
-        element("b", { className: mode !== "difference" ? "" : x > 0 ? "more" : "less", style: { width: `${100 * Math.abs(x) / top}%` } }),
+        element("span", { className: "track" }, element("b", { className: mode !== "difference" ? "" : x > 0 ? "more" : "less",
+          style: { left: `min(${along(Math.min(x, 0))}%, calc(100% - 2px))`, width: `${Math.abs(along(x) - along(0))}%` } })),
         element("span", { className: "number" }, digits(x))]));
       if (shown) say(spoken(best, share), 250);
     }
@@ -272,33 +310,83 @@ export default {
       return `${qWords[q]} ${share ? "attends" : mode} ${row || "to nothing"}. At ${kWords[k]}: ${isMasked(q, k) ? "masked" : digits(value(mode === "mask" ? "weights" : mode, q, k))}${locked ? ", held" : ""}`;
     }
 
-    // ---- arcs ----
+    // ---- arcs: over one line of tokens back, under it ahead; between two lines for cross-attention ----
+    const tint = (h) => (tones.dark ? HEADS.dark : HEADS.light)[h % 6];
     function drawArcs() {
-      const line = 21, width = 320, theme = colors();
-      const height = line * Math.max(queries, keys) + 8;
-      const [low, high] = range();
-      const y = (i) => 14 + i * line;
-      const lines = [], which = mode === "mask" ? "weights" : mode;
-      for (let q = 0; q < queries; q++) {
-        if (shown && q !== at[0]) continue;
-        for (let k = 0; k < keys; k++) {
-          const x = value(which, q, k);
-          const strength = Math.abs(x) / (Math.max(Math.abs(low), Math.abs(high)) || 1);
-          if (!Number.isFinite(x) || isMasked(q, k) || strength < 0.03) continue;
-          lines.push(svg("path", { d: `M110 ${y(q)}C160 ${y(q)} 160 ${y(k)} 210 ${y(k)}`, fill: "none",
-            stroke: mode === "difference" && x < 0 ? "#0072b2" : mode === "difference" ? theme.warm : theme.accent,
-            "stroke-width": (0.5 + 3.5 * strength).toFixed(2), opacity: Math.min(1, 0.15 + strength).toFixed(2) }));
+      const theme = colors(), which = mode === "mask" ? "weights" : mode;
+      const longest = Math.max(...[...qNames, ...kNames].map((name) => Math.min(14, [...name].length))) * 7.4 + 6;
+      const most = Math.max(queries, keys), room = arcRoom();
+      const step = Math.max(14, Math.min(96, room / most)), width = Math.max(step * most, 120);
+      const turned = longest > step, label = turned ? longest * 0.9 : 18; // upright where they do not fit
+      const x = (i, count) => width / 2 + (i - (count - 1) / 2) * step;
+      const list = together ? thumbs.map((_, h) => h) : [head];
+      const drawn = [];
+      for (const h of list) {
+        const [low, high] = range(h), reach = Math.max(Math.abs(low), Math.abs(high)) || 1;
+        for (let q = 0; q < queries; q++) {
+          if (shown && q !== at[0]) continue;
+          for (let k = 0; k < keys; k++) {
+            const amount = value(which, q, k, h), strength = Math.abs(amount) / reach;
+            if (Number.isFinite(amount) && !isMasked(q, k, h) && strength >= (together && !shown ? 0.2 : 0.03)) drawn.push([h, q, k, strength, amount]);
+          }
         }
       }
-      const words = (names, x, anchor, side) => names.map((name, i) => {
-        const text = svg("text", { x, y: y(i) + 4, "text-anchor": anchor, class: shown && side === 0 && i !== at[0] ? "dim" : "" }, name.slice(0, 14));
-        if (side === 0) text.addEventListener("pointerenter", () => { if (!locked) visit(i, at[1]); });
-        if (side === 0) text.addEventListener("click", () => hold(!locked, i, at[1]));
+      const far = (ahead) => Math.max(0, ...drawn.filter(([, q, k]) => (k > q) === ahead).map(([, q, k]) => Math.abs(q - k)));
+      const tall = (distance) => Math.min(190, 12 + distance * step / 2);
+      const [above, below] = state.cross ? [150, 0] : [tall(far(false)) + 8, far(true) ? tall(far(true)) + 8 : 0];
+      const line = state.cross ? label + above : above; // where the arcs of the queries begin
+      const paths = drawn.map(([h, q, k, strength, amount]) => {
+        const [from, to] = [x(q, queries), x(k, keys)];
+        const r = Math.abs(to - from) / 2, ahead = k > q, base = ahead ? line + label + 4 : line;
+        const d = state.cross ? `M${from} ${line}C${from} ${line - above / 2} ${to} ${line - above / 2} ${to} ${label + 4}`
+          : q === k ? `M${from - 4} ${line}C${from - 9} ${line - 16} ${from + 9} ${line - 16} ${from + 4} ${line}`
+            : `M${from} ${base}A${r} ${Math.min(r, 190)} 0 0 0 ${to} ${base}`;
+        return svg("path", { d, fill: "none", "stroke-linecap": "round", "stroke-width": (0.8 + 4.2 * strength).toFixed(2), opacity: Math.min(1, 0.2 + strength).toFixed(2),
+          stroke: mode === "difference" ? (amount < 0 ? (theme.dark ? "#3d9fd6" : "#0072b2") : theme.warm) : tint(h), ...(h >= 6 ? { "stroke-dasharray": "6 4" } : {}) });
+      });
+      const words = (names, count, y, isQuery) => names.map((name, i) => {
+        const strong = shown && i === at[isQuery ? 0 : 1] && (isQuery || state.cross);
+        const faint = shown && !strong && !(drawn.some(([, q, k]) => k === i && q === at[0]) && (!state.cross || !isQuery));
+        const text = svg("text", { ...(turned ? { transform: `translate(${x(i, count) + 4} ${y})rotate(-90)`, "text-anchor": isQuery ? "end" : "start" } : { x: x(i, count), y: y + (isQuery ? 14 : 0), "text-anchor": "middle" }),
+          fill: faint ? theme.faint : theme.ink, "font-family": theme.mono, "font-size": 12, "font-weight": strong ? 700 : 400 }, [...name].slice(0, 14).join(""));
+        if (!isQuery) return text;
+        text.addEventListener("pointerenter", () => { if (!locked) visit(i, at[1]); });
+        text.addEventListener("click", () => hold(!(locked && i === at[0]), i, at[1]));
         return text;
       });
+      const height = line + label + below + 12;
+      const name = (text, y) => svg("text", { x: 0, y, fill: theme.faint, "font-family": theme.font, "font-size": 11 }, text);
       arcs.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": state.alt },
-        ...lines, ...words(qNames, 104, "end", 0), ...words(kNames, 216, "start", 1)));
+        ...paths, ...words(qNames, queries, line + 2, true), ...(state.cross ? words(kNames, keys, label, false) : []),
+        ...(state.cross && width > 200 ? [name("key", label + 14), name("query", line - 4)] : [])));
     }
+    const arcRoom = () => Math.max(240, root.clientWidth - 34 - (root.clientWidth > 554 ? 230 : 0));
+
+    // ---- the sentence: each word as dark as the chosen one looks at it ----
+    const spans = (names, side) => names.map((name, i) => element("span", { className: "word", title: side === "q" ? "query" : "key",
+      onPointerEnter: () => { if (side === "q" && !locked) visit(i, at[1]); },
+      onClick: () => (side === "q" ? hold(!(locked && i === at[0]), i, at[1]) : visit(at[0], i)) }, name));
+    let asked = [], looked = [];
+    function drawSentence() {
+      if (!looked.length) {
+        asked = spans(qNames, "q");
+        looked = state.cross ? spans(kNames, "k") : asked;
+        const part = (name, words) => element("p", {}, element("span", { className: "faint" }, name), ...words);
+        sentence.replaceChildren(...(state.cross ? [part("queries ", asked), part("keys ", looked)] : [part("", asked)]),
+          element("p", { className: "keys faint" }, "Point at a word: the darker another one, the more it looks there."));
+      }
+      const [q] = at, which = mode === "mask" ? "weights" : mode, theme = colors();
+      const row = looked.map((_, k) => (isMasked(q, k) ? 0 : value(which, q, k)));
+      const reach = Math.max(...row.filter(Number.isFinite).map(Math.abs)) || 1;
+      looked.forEach((node, k) => {
+        const share = Number.isFinite(row[k]) ? Math.abs(row[k]) / reach : 0;
+        const color = mode === "difference" ? (row[k] < 0 ? (theme.dark ? "#3d9fd6" : "#0072b2") : theme.warm) : tint(head);
+        node.style.background = share > 0.004 ? `color-mix(in srgb, ${color} ${Math.round(15 + 60 * share)}%, transparent)` : "";
+        node.classList.toggle("masked", Boolean(isMasked(q, k)));
+      });
+      asked.forEach((node, i) => node.classList.toggle("asks", i === q));
+    }
+    const redraw = () => ({ map: mark, arcs: drawArcs, sentence: drawSentence })[kind]();
 
     // ---- heads ----
     const thumbs = Array.from({ length: heads > 1 ? heads : 0 }, (_, h) => {
@@ -330,6 +418,27 @@ export default {
       requestAnimationFrame(() => setTimeout(() => next(0)));
     }
 
+    // ---- as a table: the whole matrix while it can be read, else its largest; always the shown head ----
+    const SMALL = 16, TOP = 5, HELD = 40;
+    const follow = asTable(root, () => {
+      const which = mode === "mask" ? "weights" : mode;
+      const cell = (q, k) => (mode === "mask" ? (isMasked(q, k) ? "may not" : "may") : isMasked(q, k) ? "masked" : value(which, q, k));
+      const where = [state.names[head], layers > 1 ? `layer ${layer}` : ""].filter(Boolean).join(", ");
+      const titled = (words) => `${mode[0].toUpperCase()}${mode.slice(1)}${where ? ` of ${where}` : ""}${words}`;
+      const largest = (q, count) => kWords.map((_, k) => k).filter((k) => !isMasked(q, k) && Number.isFinite(value(which, q, k)))
+        .sort((a, b) => Math.abs(value(which, q, b)) - Math.abs(value(which, q, a))).slice(0, count);
+      if (keys <= SMALL && queries <= HELD) {
+        return { caption: titled(": queries down, keys across"), columns: ["query", ...kWords], rows: qWords.map((name, q) => [name, ...kWords.map((_, k) => cell(q, k))]) };
+      }
+      if (locked) {
+        const q = at[0], list = largest(q, HELD);
+        return { caption: titled(`: the held row, query ${qWords[q]}; its ${list.length} largest of ${keys} keys`), columns: ["key", which], rows: list.map((k) => [kWords[k], value(which, q, k)]) };
+      }
+      return { caption: titled(`: the ${Math.min(TOP, keys)} largest of the ${keys} keys of each query. Hold a row to read more of it.`),
+        columns: ["query", ...Array.from({ length: Math.min(TOP, keys) }, (_, i) => [`key ${i + 1}`, which]).flat()],
+        rows: qWords.map((name, q) => [name, ...largest(q, TOP).flatMap((k) => [kWords[k], value(which, q, k)])]) };
+    });
+
     // ---- moving about ----
     function visit(q, k) { at = [q, k]; shown = true; update(); }
     function hold(held, q, k) {
@@ -337,8 +446,9 @@ export default {
       visit(q, k);
       model.set("chosen", { layer, head, query: q, key: k, held });
       model.save_changes();
+      follow();
     }
-    const update = oncePerFrame(() => { mark(); drawRow(); if (kind === "arcs") drawArcs(); });
+    const update = oncePerFrame(() => { redraw(); drawRow(); });
     function cellAt(event) {
       const bounds = canvas.getBoundingClientRect();
       const x = (event.clientX - bounds.left - place.left) / place.w, y = (event.clientY - bounds.top - place.top) / place.h;
@@ -354,7 +464,7 @@ export default {
       if (!to) return;
       hold(!(locked && to[0] === at[0]), ...to);
     });
-    for (const part of [map, arcs]) part.addEventListener("keydown", (event) => {
+    for (const part of [map, arcs, sentence]) part.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       const [q, k] = at;
       const near = (x, most) => Math.min(most - 1, Math.max(0, x));
@@ -365,7 +475,7 @@ export default {
         Home: () => visit(q, 0), End: () => visit(q, keys - 1),
         PageUp: () => turn(-1), PageDown: () => turn(1), "[": () => turn(-1), "]": () => turn(1),
         Enter: () => hold(!locked, q, k), " ": () => hold(!locked, q, k),
-        Escape: () => { locked = false; shown = false; update(); },
+        Escape: () => { locked = false; shown = false; update(); follow(); },
       }[event.key];
       if (!act || event.shiftKey) return;
       act();
@@ -373,6 +483,7 @@ export default {
     });
 
     function save() {
+      if (kind === "arcs") { saveArcs(); return; }
       const copy = document.createElement("canvas");
       const theme = { ...colors(), paper: "#ffffff", ink: "#1c2128", faint: "#59616c" };
       const context = fitCanvas(copy, place.width + 24, place.height + 46, 2);
@@ -382,26 +493,51 @@ export default {
       context.font = `600 15px ${theme.font}`;
       context.fillText(`${state.title} ${state.names[head]}`, 12, 24);
       context.translate(12, 36);
+      const { dark } = tones;
+      tone(false);
+      paint(image, head, image.height, image.width);
       drawOn(context, theme);
       saveCanvas(copy, fileName(state.title, "png"));
+      tone(dark);
+      drawMap();
+    }
+    function saveArcs() {
+      const drawing = arcs.firstElementChild, [width, height] = ["width", "height"].map((name) => Number(drawing.getAttribute(name)));
+      const picture = new Image();
+      picture.onload = () => {
+        const copy = document.createElement("canvas");
+        const context = fitCanvas(copy, width + 24, height + 24, 2);
+        context.fillStyle = getComputedStyle(root).backgroundColor; // letters and arcs are of this theme
+        context.fillRect(0, 0, width + 24, height + 24);
+        context.drawImage(picture, 12, 12, width, height);
+        saveCanvas(copy, fileName(state.title, "png"));
+      };
+      picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(new XMLSerializer().serializeToString(drawing))}`;
     }
 
     function refresh(all = true) {
       map.hidden = kind !== "map";
-      arcs.hidden = kind !== "arcs";
-      saver.disabled = kind !== "map"; // there is no canvas of the arcs
+      scaleBar.hidden = kind !== "map";
+      arcs.hidden = allHeads.hidden = kind !== "arcs";
+      body.classList.toggle("wide", kind !== "map");
+      sentence.hidden = kind !== "sentence";
+      saver.hidden = kind === "sentence"; // text is copied as text
+      allHeads.setAttribute("aria-pressed", String(together));
       drawMap();
+      thumbs.forEach((node, h) => node.style.setProperty("--tint", tint(h)));
+      strip.classList.toggle("tinted", kind !== "map");
       sortHeads();
       drawRow();
-      if (kind === "arcs") drawArcs();
+      redraw();
+      follow();
       if (all) drawThumbs();
     }
 
     refresh();
-    onTheme(() => { drawMap(); if (kind === "arcs") drawArcs(); });
+    onTheme(() => refresh());
     let last = root.clientWidth; // 0 as long as it is not on the page
     new ResizeObserver(oncePerFrame(() => {
-      if (Math.abs(root.clientWidth - last) > 2) { last = root.clientWidth; drawMap(); }
+      if (Math.abs(root.clientWidth - last) > 2) { last = root.clientWidth; drawMap(); redraw(); }
     })).observe(root);
   },
 };

@@ -32,11 +32,12 @@ dt { color: var(--faint); }
 dd { margin: 0; font-weight: 600; font-variant-numeric: tabular-nums; }
 dd.by { font-weight: 400; color: var(--faint); font-size: 11px; line-height: 1.35; }
 .card p { margin: 0; text-wrap: pretty; }
-.way svg { width: 100%; max-width: 430px; height: auto; display: block; margin: 0 auto; }
-.way text { font: 12px var(--font); fill: var(--ink); font-variant-numeric: tabular-nums; }
-.way text.small { font-size: 10.5px; fill: var(--faint); }
+.way { min-width: 0; }
+.way svg { width: 100%; height: auto; display: block; }
+.way text { font: 13px var(--font); fill: var(--ink); font-variant-numeric: tabular-nums; }
+.way text.small { font-size: 12px; fill: var(--faint); }
 .way .part { fill: var(--tint); opacity: .1; }
-.way text.part-name { fill: var(--tint); font-size: 10.5px; font-weight: 600; opacity: 1; }
+.way text.part-name { fill: var(--tint); font-size: 12px; font-weight: 600; opacity: 1; }
 .way .wire { fill: none; stroke: var(--faint); stroke-opacity: .38; stroke-width: 1.6; }
 .way .wire.stream { stroke-width: 5; stroke-opacity: .28; }
 .way .wire.done { stroke: var(--ink); stroke-opacity: .75; }
@@ -60,7 +61,7 @@ dd.by { font-weight: 400; color: var(--faint); font-size: 11px; line-height: 1.3
 .split { display: flex; gap: 2px; height: 7px; margin: 3px 0 2px; }
 .split i { background: var(--tint); border-radius: 2px; opacity: .75; }
 .split i.explicit { opacity: .35; }
-.key { font-size: 11.5px; margin: 4px auto 0; max-width: 430px; }
+.key { font-size: 12px; margin: 4px 0 0; }
 .share { white-space: nowrap; margin-inline-end: 5px; }
 .dot { display: inline-block; width: 9px; height: 9px; border-radius: 2px; background: var(--tint); margin-inline-end: 4px; opacity: .75; }
 @container (min-width: 650px) {
@@ -211,7 +212,8 @@ function mend(config, last) {
   return { words: words.join(" "), offers };
 }
 
-const ROW = 26, STREAM = 20, LEFT = 50, RIGHT = 176, BARS = 188, WIDEST = 146, TOP = 4;
+const ROW = 28, STREAM = 20, LEFT = 52, RIGHT = 186, BARS = 200, TOP = 4;
+const LABEL = { bytes: 70, shape: 170 }; // room behind the longest bar, in pixels
 
 export default {
   render({ model, el }) {
@@ -265,6 +267,12 @@ export default {
       element("div", { className: "sizes" }, ...fields.map(({ node }) => node)), wrong,
       element("div", { className: "body" }, element("div", { className: "way" }, way, key), card), totals);
 
+    const follow = asTable(root, () => ({
+      caption: `The steps of the block: ${Object.keys(SIZES).map((size) => `${size} ${works[size]}`).join(", ")}, ${works.bytes_per_number} bytes a number. FLOPs are of matrix products, forward.`,
+      columns: ["step", "line", "tensor", "shape", "its axes", "parameters", "FLOPs", "bytes"],
+      rows: steps.map((step, i) => [`${i} ${boxName(step)}${i === at ? " (here)" : ""}`, step.code, step.makes[0][0], times(step.axes), step.axes.map(([axis]) => axis).join(", "),
+        step.parameters ? amount(step.parameters).trim() : "none", step.flops ? amount(step.flops).trim() : "none", step.view ? "a view" : `${amount(step.bytes)}B`]),
+    }));
     root.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT)$/.test(event.target.tagName)) return;
       const to = { ArrowDown: at + 1, ArrowRight: at + 1, ArrowUp: at - 1, ArrowLeft: at - 1, Home: 0, End: steps.length - 1 }[event.key];
@@ -281,13 +289,14 @@ export default {
 
     // ---- the drawn block: built once for each kind of feed-forward ----
     let rows = [], wires = [], walked, built = null;
+    let wide = 400; // of the drawing, in pixels as they are seen: letters stay as large as letters are
     const boxName = ({ name }) => (name === "norm" ? (works.bias ? "LayerNorm" : "RMSNorm") : name);
     const middle = (i) => TOP + ROW * (i + 0.5);
     const place = (wanted, part) => steps.findIndex((step) => step.name === wanted && (!part || step.part === part));
 
     function build() {
       const height = TOP + ROW * steps.length + 12;
-      way.setAttribute("viewBox", `0 0 400 ${height}`);
+      way.setAttribute("viewBox", `0 0 ${wide} ${height}`);
       const panel = (part) => {
         const mine = steps.map((step, i) => [step, i]).filter(([step]) => step.part === part).map(([, i]) => i);
         const y = TOP + ROW * mine[0] - 1, tall = ROW * mine.length + 2;
@@ -335,8 +344,8 @@ export default {
         const bar = svg("rect", { class: `bar${step.explicit ? " explicit" : ""}`, x: BARS, y: y - 7, height: 14, rx: 2 });
         const size = svg("text", { class: "small", y: y + 4 });
         const node = svg("g", { role: "option", class: onStream ? "stream-part" : step.part }, ...shape, bar, size);
-        const hit = svg("rect", { class: "hit", x: BARS - 6, y: y - ROW / 2 + 1, width: 400 - BARS + 6, height: ROW - 2, rx: 5 });
-        const whole = svg("rect", { fill: "transparent", x: 0, y: y - ROW / 2, width: 400, height: ROW });
+        const hit = svg("rect", { class: "hit", x: BARS - 6, y: y - ROW / 2 + 1, width: wide - BARS + 6, height: ROW - 2, rx: 5 });
+        const whole = svg("rect", { fill: "transparent", x: 0, y: y - ROW / 2, width: wide, height: ROW });
         node.prepend(whole, hit);
         node.addEventListener("click", () => go(i, true));
         return { node, bar, size, box: onStream ? null : shape[1] };
@@ -374,14 +383,16 @@ export default {
           ...offers.map(({ text, config: mended }, i) => button(`${i ? "or" : "take"} ${text}`, () => { change(mended); previous.focus({ preventScroll: true }); })))] : []));
 
       const most = Math.max(...steps.map((step) => step.bytes));
+      const shapes = wide >= 560, widest = wide - BARS - LABEL[shapes ? "shape" : "bytes"] - (shapes ? LABEL.bytes : 0);
       rows.forEach(({ node, bar, size, box }, i) => {
         if (box) box.textContent = boxName(steps[i]);
         const { bytes, axes, parameters, flops, name: called } = steps[i];
-        const width = bytes ? Math.max(1.5, bytes / most * WIDEST) : 0;
+        const width = bytes ? Math.max(1.5, bytes / most * widest) : 0;
         bar.setAttribute("width", width);
         size.setAttribute("x", BARS + width + 5);
-        size.textContent = bytes ? `${amount(bytes)}B` : "a view";
-        node.setAttribute("aria-label", `${called}: ${times(axes)}, ${size.textContent}`);
+        const bytesWords = bytes ? `${amount(bytes)}B` : "a view";
+        size.textContent = shapes ? `${bytesWords} · ${times(axes)}` : bytesWords;
+        node.setAttribute("aria-label", `${called}: ${times(axes)}, ${bytesWords}`);
         Object.assign(node.dataset, { shape: axes.map(([, n]) => n).join(), axes: axes.map(([axis]) => axis).join(), parameters, flops, bytes });
       });
       drawTotals();
@@ -421,6 +432,7 @@ export default {
       const learned = step.parameters ? `${amount(step.parameters).trim()} parameters` : "no parameters";
       const cost = step.flops ? `${amount(step.flops).trim()} FLOPs` : "no matrix product";
       say(`${complaint || ""}Step ${at} of ${steps.length - 1}, ${step.name}: ${made}; ${step.axes.map(([axis]) => axis).join(", ")}; ${learned}, ${cost}, ${step.bytes ? `${amount(step.bytes)}B` : "a view"}`, 300);
+      follow();
     }
 
     function drawTotals() {
@@ -449,5 +461,14 @@ export default {
     build();
     built = works.gated;
     draw();
+    new ResizeObserver(oncePerFrame(() => {
+      const { clientWidth } = way.parentNode;
+      if (!clientWidth || Math.abs(clientWidth - wide) < 2) return;
+      wide = clientWidth;
+      const focused = way.contains(root.getRootNode().activeElement);
+      build();
+      draw();
+      if (focused) rows[at].node.focus({ preventScroll: true });
+    })).observe(way.parentNode);
   },
 };

@@ -217,7 +217,16 @@ export default {
         : ["layer", "rms"].flatMap((key, i) => [i ? element("br") : "", `${MODES[key].name} `,
           noticed(key) ? element("b", { className: "moved" }, `moves by ${digits(movedBy(key))}`) : element("b", {}, "does not notice")])));
       verdict.classList.toggle("faint", asIs);
+      follow();
     }
+    const follow = asTable(root, () => ({
+      caption: `All ${count} points before and after each norm; point ${chosen + 1} as the sliders have made it. After LayerNorm the mean is 0, after both the length is √3 = 1.73.`,
+      columns: ["point", "x₁", "x₂", "x₃", "mean", "length", ...["LayerNorm", "RMSNorm"].flatMap((name) => ["x₁", "x₂", "x₃"].map((axis) => `${name} ${axis}`)), "RMSNorm mean"],
+      rows: cloud.map((_, i) => {
+        const p = before(i), y = NORMS.rms(p);
+        return [`${i + 1}${i === chosen ? " (chosen)" : ""}`, ...p.map(clean), clean(mean(p)), length(p), ...NORMS.layer(p).map(clean), ...y.map(clean), clean(mean(y))];
+      }),
+    }));
     function speak(wait = 100) {
       const said = (p) => `${p.map(clean).join(", ")}, mean ${clean(mean(p))}, length ${clean(length(p))}`;
       const p = before(chosen);

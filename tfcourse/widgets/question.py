@@ -1,7 +1,10 @@
 """Question: a prediction before the reveal, a quiz at the end; feedback for every option."""
 
 import html
+import json
 from string import ascii_lowercase
+
+import numpy as np
 
 from tfcourse.widgets.view import View, check_text
 
@@ -9,12 +12,15 @@ from tfcourse.widgets.view import View, check_text
 class Question(View):
     """A question whose options answer at once when they are chosen.
 
-    The browser remembers the answer. Where no script runs, it can be read as a list.
+    The browser remembers the answer. Where no script runs, it can be read as a list. Which option
+    is right, and what is said to each, stands in the packed data: no reader of the page, of its
+    text or of its source comes across it.
 
     Args:
         name: identifies the question in the browser's memory.
         prompt: the question; `code` stands between backticks.
         options: `(text, right, feedback)` for each of the two to six options.
+        counts: whether it is a question of a lesson: then a choice goes to the progress board.
 
     Raises:
         TypeError: a text is no string, or `right` no bool.
@@ -23,28 +29,34 @@ class Question(View):
 
     module = "question"
 
-    def __init__(self, name, prompt, options):
+    def __init__(self, name, prompt, options, *, counts=False):
         for argument, value in (("name", name), ("prompt", prompt)):
             check_text(argument, value)
             if not value.strip():
                 raise ValueError(f"{argument} must not be empty")
-        self.options = check_options(options)
-        state = {"name": name, "options": self.options}
-        listed = " ".join(
-            f"({letter}) {option['text']}"
-            for letter, option in zip(ascii_lowercase, self.options, strict=False)
-        )
-        super().__init__(state, title=prompt, alt=listed)
+        options = check_options(options)
+        self.options = [option.pop("text") for option in options]
+        self.how = f'To answer: quiz("{name}", "a"), or another letter.' if counts else ""
+        state = {"name": name, "options": self.options, "counts": counts}
+        # As numbers, since those are packed and deflated; a byte is exact as a half float.
+        answers = np.frombuffer(json.dumps(options).encode(), dtype=np.uint8)
+        super().__init__(state, {"answers": answers}, title=prompt, alt=" ".join(self.listed()))
+
+    def listed(self):
+        """The options, each behind its letter."""
+        return [f"({a}) {text}" for a, text in zip(ascii_lowercase, self.options, strict=False)]
 
     @property
     def text(self):
-        """The question and its options, by their letters."""
-        return f"{self.title} {self.alt}"
+        """The question and its options by their letters, a line each."""
+        return "\n".join(
+            [self.title, *(f"  {x}" for x in self.listed()), *filter(None, [self.how])]
+        )
 
     def fallback(self):
-        """The question as a list, for where no script runs."""
-        options = "".join(f"<li>{inline_code(option['text'])}</li>" for option in self.options)
-        return f'<div><p><b>{inline_code(self.title)}</b></p><ol type="a">{options}</ol></div>'
+        """The question as lines, for where no script runs; letters that no reader takes away."""
+        lines = [f"<b>{inline_code(self.title)}</b>", *map(inline_code, self.listed())]
+        return f"<p>{'<br>'.join(lines)}</p>"
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         return {"text/html": self.html(), "text/plain": self.text}, {}

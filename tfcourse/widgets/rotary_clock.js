@@ -192,6 +192,19 @@ export default {
       });
     }
 
+    // ---- as a table ----
+    const degrees = (angle) => `${Math.round(angle * 360 / TURN - 360 * Math.round(angle / TURN))}°`.replace("-", "−");
+    const follow = asTable(root, () => [
+      { caption: `Query at ${at.q}, key at ${at.k}: score ${minus(score(distance()))}, the sum of what the pairs add`,
+        columns: ["pair", "positions once round", "length of q", "length of k", "angle of q", "angle of k", "between them", "adds"],
+        rows: pairs.map((pair, i) => {
+          const [ofQuery, ofKey] = ["q", "k"].map((which) => pair[which].angle + at[which] * pair.f);
+          return [String(i), TURN / pair.f, pair.q.size, pair.k.size, degrees(ofQuery), degrees(ofKey), degrees(ofQuery - ofKey), part(pair, distance())];
+        }) },
+      { caption: "Score against the distance, query's position − key's", columns: ["distance", "score"],
+        rows: Array.from({ length: 2 * reach + 1 }, (_, i) => [`${signed(i - reach)}${i - reach === distance() ? " (here)" : ""}`, score(i - reach)]) },
+    ]);
+
     // ---- all of it ----
     function draw(together = false) {
       both.control.max = reach - Math.abs(distance());
@@ -208,6 +221,7 @@ export default {
         together ? ", and the score, as before." : ": the angles between the hands, and so the score, know only this.");
       say(`query ${at.q}, key ${at.k}, distance ${signed(distance())}: score ${together ? "still " : ""}${minus(now)}, `
         + `of the pairs ${parts.map(minus).join(", ")}`, 350);
+      follow();
     }
     let seen = 0;
     new ResizeObserver(oncePerFrame(() => {

@@ -189,6 +189,17 @@ button:disabled { opacity: .5; cursor: default; }
 input[type="range"] { accent-color: var(--accent); cursor: pointer; }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 .spoken { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+.foot { margin-top: 12px; font-size: 12px; gap: 8px; }
+.data { margin-top: 8px; max-height: 460px; overflow: auto; border: 1px solid var(--line); border-radius: 8px; padding: 2px 12px 8px; }
+.data[hidden] { display: none; }
+.data table { border-collapse: collapse; width: auto; max-width: none; margin: 10px 0 14px; font-size: 12px; }
+.data caption { text-align: start; font-weight: 650; padding: 2px 0 4px; }
+.data caption span { display: block; width: max-content; max-width: calc(100cqi - 70px); }
+.data th, .data td { text-align: end; padding: 2px 14px 2px 0; height: auto; min-width: 0; max-width: none; width: auto;
+  white-space: pre; color: var(--ink); font-size: 12px; font-variant-numeric: tabular-nums; cursor: auto; }
+.data thead th { color: var(--faint); font-weight: 400; border-bottom: 1px solid var(--line); }
+.data th:first-child { text-align: start; }
+.data tbody th { font-weight: 600; }
 @media (prefers-reduced-motion: no-preference) { button, select { transition: border-color .12s, background .12s; } }
 `;
 
@@ -217,7 +228,9 @@ function frame(el, { css = "", label }) {
   };
   const settle = () => root.classList.toggle("dark", isDark(getComputedStyle(root).backgroundColor));
   new ResizeObserver(settle).observe(root); // tells when it comes onto the page, too
-  const onTheme = (draw) => watchTheme(root, () => { settle(); draw(); });
+  let redraw = () => {};
+  watchTheme(root, () => { settle(); redraw(); });
+  const onTheme = (draw) => { redraw = draw; };
   return { root, say, colors, onTheme };
 }
 
@@ -255,6 +268,49 @@ function watchTheme(root, draw) {
   const observer = new MutationObserver(tell);
   observer.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-jp-theme-name", "class"] });
   preference.addEventListener("change", tell);
+}
+
+// ---------------------------------------------------------------- the view as a table
+
+// Every view's other form, for those who cannot see it: a button at its end, and the key T.
+// `make()` gives one table or a list of them: { caption, columns, rows }, where the first column
+// names the rows. Numbers are written to three digits, strings as they are. Gives what the view
+// calls after each of its changes: an open table follows, a closed one costs nothing.
+function asTable(root, make) {
+  const box = element("div", { className: "data", id: "data", hidden: true, tabIndex: 0, role: "region", "aria-label": "the numbers as a table" });
+  const toggle = button("Show as table", () => open(box.hidden), { "aria-expanded": "false", "aria-controls": "data" });
+  root.append(element("div", { className: "row foot" }, toggle, element("span", { className: "faint" }, "or press T")), box);
+
+  const inCell = (x) => (typeof x === "number" ? digits(x) : x);
+  let written = "";
+  function write() {
+    if (box.hidden) return;
+    const tables = [make()].flat();
+    const words = JSON.stringify(tables, (_, x) => (typeof x === "number" ? digits(x) : x));
+    if (words === written) return; // who is reading it keeps their place
+    written = words;
+    box.replaceChildren(...tables.map(({ caption, columns, rows }) => element("table", {},
+      element("caption", {}, element("span", {}, caption)),
+      element("thead", {}, element("tr", {}, ...columns.map((name) => element("th", { scope: "col" }, name)))),
+      element("tbody", {}, ...rows.map(([name, ...cells]) => element("tr", {}, element("th", { scope: "row" }, inCell(name)),
+        ...cells.map((x) => element("td", {}, inCell(x)))))))));
+  }
+
+  function open(wanted) {
+    box.hidden = !wanted;
+    toggle.setAttribute("aria-expanded", String(wanted));
+    write();
+  }
+  let from; // where the key was pressed: there it goes back to
+  root.addEventListener("keydown", (event) => {
+    const types = /^(SELECT|TEXTAREA)$/.test(event.target.tagName) || (event.target.tagName === "INPUT" && event.target.type !== "range");
+    if (event.key.toLowerCase() !== "t" || event.ctrlKey || event.metaKey || event.altKey || types) return;
+    event.preventDefault();
+    const active = root.getRootNode().activeElement;
+    open(box.hidden);
+    if (!box.hidden) { from = active; box.focus(); } else if (box.contains(active)) (from ?? toggle).focus();
+  });
+  return oncePerFrame(write);
 }
 
 // ---------------------------------------------------------------- colour

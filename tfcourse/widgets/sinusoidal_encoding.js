@@ -299,6 +299,15 @@ export default {
       event.preventDefault();
     });
 
+    // ---- as a table ----
+    const follow = asTable(root, () => [
+      { caption: `Positions a = ${a} and b = ${b}, pair by pair; PE(a) · PE(b) = ${digits(dot(b - a))}, the sum of the shares`,
+        columns: ["dimensions", "ω", "positions once round", `sin at ${a}`, `cos at ${a}`, `sin at ${b}`, `cos at ${b}`, "share, cos(ω (b − a))"],
+        rows: frequencies.map((f, i) => [`${2 * i}, ${2 * i + 1}`, f, 2 * Math.PI / f, Math.sin(f * a), Math.cos(f * a), Math.sin(f * b), Math.cos(f * b), Math.cos(f * (b - a))]) },
+      { caption: "Dot product against the offset; to the other side it is the same", columns: ["offset", "dot product"],
+        rows: Array.from({ length: tokens }, (_, offset) => [`${offset}${offset === apart() ? " (here)" : ""}`, dot(offset)]) },
+    ]);
+
     // ---- all of it ----
     function draw(together = false) {
       for (const [control, most, value] of [[ofA, tokens - 1, a], [ofB, tokens - 1, b], [both, tokens - 1 - apart(), low()], [pairs, d / 2 - 1, pair]]) {
@@ -314,6 +323,7 @@ export default {
         element("span", { className: "faint" }, `) over ${d / 2} pairs. Only the offset is in it.`));
       say(`a ${a}, b ${b}, offset ${signed(b - a)}: dot product ${together ? "still " : ""}${digits(now)} of ${d / 2}. `
         + `Pair ${pair} turns once in ${digits(2 * Math.PI / frequencies[pair])} positions`, 350);
+      follow();
     }
     let seen = 0;
     new ResizeObserver(oncePerFrame(() => {

@@ -1,24 +1,32 @@
 // d_k from 1 to 1024, with and without 1/√d_k: spread of the scores, weights of a query, gradient.
 
 const CSS = `
-.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(190px, 1fr)); gap: 16px; margin: 12px 0 4px; }
+.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(210px, 100%), 1fr)); gap: 16px 22px; margin: 12px 0 4px; }
 figure { margin: 0; min-width: 0; }
-figcaption { font-weight: 600; margin-bottom: 2px; }
-svg { width: 100%; max-width: 280px; height: auto; display: block; overflow: visible; }
-svg text { font: 10px var(--font); fill: var(--faint); }
-.bar { fill: var(--accent); }
-.other { fill: none; stroke: var(--faint); stroke-width: 1; stroke-dasharray: 3 2; }
-.on, .off { fill: none; stroke-width: 2; }
-.on { stroke: var(--good); } .off { stroke: var(--warm); stroke-dasharray: 6 3; }
-.dot { stroke: var(--paper); stroke-width: 1.5; }
-.dot.on { fill: var(--good); stroke-dasharray: none; } .dot.off { fill: var(--warm); stroke-dasharray: none; }
-.axis { stroke: var(--line); }
-.facts { margin-top: 2px; }
+figcaption { font-weight: 600; margin-bottom: 4px; }
+svg { width: 100%; height: auto; display: block; overflow: visible; }
+svg text { font: 11px var(--font); fill: var(--faint); font-variant-numeric: tabular-nums; }
+.on { --tint: var(--good); } .off { --tint: var(--warm); }
+.area { fill: var(--tint); fill-opacity: .3; stroke: var(--tint); stroke-width: 1.6; stroke-linejoin: round; }
+.off .area, .off .line { stroke-dasharray: 6 3; }
+.off .area { fill-opacity: .16; }
+.bar { fill: var(--tint); fill-opacity: .75; }
+.off .bar { fill-opacity: .3; stroke: var(--tint); stroke-width: 1; stroke-dasharray: 3 2; }
+.line { fill: none; stroke: var(--tint); stroke-width: 2; }
+.dot { fill: var(--tint); stroke: var(--paper); stroke-width: 1.5; }
+.axis { stroke: var(--faint); stroke-width: .8; } .grid { stroke: var(--line); stroke-width: .7; }
+.facts { margin-top: 4px; display: grid; gap: 1px; }
+.facts div::before, .swatch::before { content: ""; display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin-inline-end: 6px; background: var(--tint); }
 .facts b { color: var(--ink); }
+.swatch[aria-pressed="true"] { background: var(--raised); color: var(--ink); border-color: var(--tint); }
+.swatch[aria-pressed="false"] { color: var(--faint); border-style: dashed; }
+.swatch[aria-pressed="false"]::before { opacity: .25; }
 input[type="range"] { width: min(260px, 48vw); }
 `;
 
-const W = 220, H = 130, BASE = H - 18;
+const H = 170, LEFT = 34, BASE = H - 32, TOP = 6;
+const NAMES = { off: "as they are", on: "divided by √d_k" };
+const KINDS = Object.keys(NAMES);
 const STEPS = 40; // of the slider: d_k = 2^(step / 4), rounded
 const widthAt = (step) => Math.round(2 ** (step / 4));
 
@@ -67,77 +75,123 @@ export default {
     const norms = { on: curve(true), off: curve(false) };
 
     const { root, say } = frame(el, { css: CSS, label: state.title });
-    let step = Math.round(4 * Math.log2(state.d_k)), scaled = true, row = 0;
+    let step = Math.round(4 * Math.log2(state.d_k)), row = 0;
+    const shown = new Set(KINDS);
+    let W = 240; // of a picture, in pixels as they are seen: letters stay as large as letters are
 
     const width = slider("d_k", { min: 0, max: STEPS, value: step, text: (s) => String(widthAt(s)),
       onInput: (value) => { step = value; draw(); } });
-    const scale = button("divide by √d_k", () => { scaled = !scaled; draw(); });
+    const switches = KINDS.map((kind) => button(NAMES[kind], () => {
+      if (!shown.delete(kind)) shown.add(kind);
+      draw();
+    }, { className: `swatch ${kind}` }));
     const next = button("another query", () => { row = (row + 1) % queries; draw(); });
     const panel = (caption, label) => {
-      const picture = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": label });
+      const picture = svg("svg", { role: "img", "aria-label": label });
       return { picture, node: element("figure", {}, element("figcaption", {}, caption), picture, element("div", { className: "facts faint number" })) };
     };
-    const spread = panel("How far do scores spread?", "histogram of the scores");
+    const spread = panel("How far do the scores spread?", "histograms of the scores");
     const shares = panel("Who gets attention?", "one query's weights");
-    const slope = panel("How much do the weights move with a score?", "norm of the Jacobian over d_k");
+    const slope = panel("Do the weights still move?", "norm of the Jacobian over d_k");
     root.append(element("p", { className: "title" }, state.title),
-      element("div", { className: "row", style: { margin: "10px 0 0" } }, width, scale, next),
+      element("div", { className: "row", style: { margin: "10px 0 0" } }, width,
+        element("div", { className: "row", role: "group", "aria-label": "scores", style: { gap: "6px" } }, element("span", { className: "faint" }, "scores"), ...switches), next),
       element("div", { className: "panels" }, spread.node, shares.node, slope.node));
 
-    const line = (x1, y1, x2, y2) => svg("line", { x1, y1, x2, y2, class: "axis" });
+    const line = (x1, y1, x2, y2, name = "axis") => svg("line", { x1, y1, x2, y2, class: name });
     const label = (text, x, y, anchor = "middle") => svg("text", { x, y, "text-anchor": anchor }, text);
-    const fact = ({ node }, ...parts) => node.lastChild.replaceChildren(
-      ...parts.map((part, i) => (i % 2 ? element("b", {}, part) : part)));
+    const visible = () => KINDS.filter((kind) => shown.has(kind));
+    const facts = ({ node }, words) => node.lastChild.replaceChildren(
+      ...visible().map((kind) => element("div", { className: kind }, ...words(kind).map((part, i) => (i % 2 ? element("b", {}, part) : part)))));
+    // The axis up from 0 to `top`, with its ticks and their numbers; gives the height of a value.
+    function axes({ picture }, top, ticks, write, ...more) {
+      const y = (value) => BASE - value / top * (BASE - TOP);
+      picture.setAttribute("viewBox", `0 0 ${W} ${H}`);
+      picture.replaceChildren(...ticks.flatMap((tick) => [line(LEFT, y(tick), W, y(tick), tick ? "grid" : "axis"), label(write(tick), LEFT - 5, y(tick) + 3.5, "end")]), ...more);
+      return y;
+    }
+    const layer = (kind, ...nodes) => svg("g", { class: kind }, ...nodes);
 
+    // Both histograms over one axis, as wide as the unscaled scores need; each as high as it is.
     function drawSpread(now) {
-      const all = now.flat();
-      const reach = 96; // the same axis for every d_k: what grows, is seen to grow
-      const bins = new Array(41).fill(0);
-      for (const score of all) bins[Math.min(40, Math.max(0, Math.round((score + reach) / (2 * reach) * 40)))]++;
-      const most = Math.max(...bins);
-      spread.picture.replaceChildren(
-        ...bins.map((count, i) => svg("rect", { class: "bar", x: i * W / 41, width: W / 41 - 1, y: BASE - count / most * (BASE - 6), height: count / most * (BASE - 6) })),
-        line(0, BASE, W, BASE), label(`−${reach}`, 0, H - 4, "start"), label("0", W / 2, H - 4), label(String(reach), W, H - 4, "end"));
-      const middle = mean(all);
-      const std = Math.sqrt(mean(all.map((score) => (score - middle) ** 2)));
-      fact(spread, "standard deviation ", digits(std));
-      return std;
+      const widest = Math.max(...now.off.flat().map(Math.abs), ...now.on.flat().map(Math.abs));
+      const reach = [4, 8, 16, 32, 64, 128, 256].find((size) => size >= widest) ?? widest;
+      const x = (score) => LEFT + (score + reach) / (2 * reach) * (W - LEFT);
+      const half = reach / 2;
+      const y = axes(spread, 1, [0], () => "", ...[-reach, -half, 0, half, reach].flatMap((tick) => [
+        line(x(tick), TOP, x(tick), BASE, "grid"), label(signed(tick), x(tick), BASE + 13)]), label("score", x(0), H - 3));
+      const spreads = Object.fromEntries(KINDS.map((kind) => {
+        const all = now[kind].flat(), middle = mean(all);
+        return [kind, Math.sqrt(mean(all.map((score) => (score - middle) ** 2)))];
+      }));
+      for (const kind of visible()) {
+        const all = now[kind].flat(), bin = spreads[kind] / 2; // bins of half a standard deviation, for both
+        const counts = new Map();
+        for (const score of all) counts.set(Math.round(score / bin), (counts.get(Math.round(score / bin)) ?? 0) + 1);
+        const most = Math.max(...counts.values()), [low, high] = [Math.min(...counts.keys()), Math.max(...counts.keys())];
+        const tops = Array.from({ length: high - low + 1 }, (_, i) => [low + i, 0.94 * (counts.get(low + i) ?? 0) / most]);
+        const path = tops.map(([i, share]) => `L${x((i - 0.5) * bin)} ${y(share)}L${x((i + 0.5) * bin)} ${y(share)}`).join("");
+        spread.picture.append(layer(kind, svg("path", { class: "area", d: `M${x((low - 0.5) * bin)} ${BASE}${path}L${x((high + 0.5) * bin)} ${BASE}` })));
+      }
+      facts(spread, (kind) => ["standard deviation ", digits(spreads[kind])]);
+      return spreads;
     }
 
-    function drawShares(now, other) {
-      const [mine, theirs] = [softmax(now[row]), softmax(other[row])];
-      const step = W / keys;
-      shares.picture.replaceChildren(
-        ...mine.map((p, j) => svg("rect", { class: "bar", x: j * step + 1, width: step - 2, y: BASE - p * (BASE - 6), height: p * (BASE - 6) })),
-        ...theirs.map((p, j) => svg("rect", { class: "other", x: j * step + 1, width: step - 2, y: BASE - p * (BASE - 6), height: p * (BASE - 6) })),
-        line(0, BASE, W, BASE), label(`${keys} keys; dashed: ${scaled ? "without" : "with"} the scale`, W / 2, H - 4));
-      fact(shares, "largest ", percent(Math.max(...mine)), ", entropy ", digits(entropy(mine)), ` of ${digits(Math.log(keys))}`);
-      return mine;
+    // The weights of one query, a pair of bars for each key.
+    function drawShares(now) {
+      const weights = Object.fromEntries(KINDS.map((kind) => [kind, softmax(now[kind][row])]));
+      const every = (W - LEFT) / keys;
+      const y = axes(shares, 1, [0, 0.5, 1], (tick) => `${100 * tick}%`, label(`the ${keys} keys of query ${row}`, (LEFT + W) / 2, H - 3),
+        ...[0, keys - 1].map((j) => label(String(j), LEFT + (j + 0.5) * every, BASE + 13)));
+      for (const kind of visible()) {
+        const [from, wide] = kind === "off" ? [0.06, 0.88] : [0.24, 0.52]; // the narrow bar stands in the wide one
+        shares.picture.append(layer(kind, ...weights[kind].map((p, j) => svg("rect", { class: "bar", x: LEFT + (j + from) * every, width: wide * every, y: y(p), height: BASE - y(p) }))));
+      }
+      facts(shares, (kind) => ["largest ", percent(Math.max(...weights[kind])), ", entropy ", digits(entropy(weights[kind])), ` of ${digits(Math.log(keys))}`]);
+      return weights;
     }
 
     function drawSlope() {
-      const top = 1.1 * Math.max(...norms.on, ...norms.off);
-      const x = (s) => s / STEPS * W;
-      const y = (norm) => BASE - norm / top * (BASE - 6);
-      const path = (name) => svg("path", { class: name, d: norms[name].map((norm, s) => `${s ? "L" : "M"}${x(s)} ${y(norm)}`).join("") });
-      const now = scaled ? "on" : "off";
-      slope.picture.replaceChildren(line(0, BASE, W, BASE), path("on"), path("off"),
-        svg("circle", { class: `dot ${now}`, cx: x(step), cy: y(norms[now][step]), r: 5 }),
-        label("1", 0, H - 4, "start"), label("d_k", W / 2, H - 4), label("1024", W, H - 4, "end"),
-        label("with the scale", W, y(norms.on[STEPS]) - 6, "end"), label("without", W * 0.55, BASE - 12, "end"));
-      fact(slope, "norm of the Jacobian ", digits(norms[now][step]));
-      return norms[now][step];
+      const most = Math.max(...norms.on, ...norms.off), unit = most > 0.5 ? 0.2 : 0.1;
+      const ticks = Array.from({ length: Math.floor(1.08 * most / unit) + 1 }, (_, i) => i * unit);
+      const x = (s) => LEFT + s / STEPS * (W - LEFT - 8);
+      const y = axes(slope, 1.08 * most, ticks, (tick) => (tick ? tick.toFixed(1) : "0"),
+        ...[0, 2, 4, 6, 8, 10].map((power) => label(String(2 ** power), x(4 * power), BASE + 13)), label("d_k", (LEFT + W) / 2, H - 3), line(x(step), TOP, x(step), BASE));
+      for (const kind of visible()) {
+        slope.picture.append(layer(kind, svg("path", { class: "line", d: norms[kind].map((norm, s) => `${s ? "L" : "M"}${x(s)} ${y(norm)}`).join("") }),
+          svg("circle", { class: "dot", cx: x(step), cy: y(norms[kind][step]), r: 5 })));
+      }
+      facts(slope, (kind) => ["norm of the Jacobian ", digits(norms[kind][step])]);
     }
 
+    const now = () => ({ on: scoresAt(step, true), off: scoresAt(step, false) });
+    const follow = asTable(root, () => {
+      const scores = now(), weights = (kind) => softmax(scores[kind][row]);
+      const heads = (word) => KINDS.map((kind) => `${word}, ${NAMES[kind]}`);
+      const [off, on] = KINDS.map(weights);
+      const spreadAt = (s, scaled) => { const all = scoresAt(s, scaled).flat(), middle = mean(all); return Math.sqrt(mean(all.map((x) => (x - middle) ** 2))); };
+      return [
+        { caption: `d_k = ${widthAt(step)}: scores and weights of query ${row}`, columns: ["key", ...heads("score"), ...heads("weight")],
+          rows: off.map((p, j) => [String(j), scores.off[row][j], scores.on[row][j], p, on[j]]) },
+        { caption: `All ${queries} queries and ${keys} keys, d_k by d_k`, columns: ["d_k", ...heads("standard deviation of the scores"), ...heads("norm of the Jacobian")],
+          rows: [...new Set([...Array.from({ length: 11 }, (_, i) => 4 * i), step])].sort((a, b) => a - b)
+            .map((s) => [`${widthAt(s)}${s === step ? " (here)" : ""}`, spreadAt(s, false), spreadAt(s, true), norms.off[s], norms.on[s]]) },
+      ];
+    });
+
     function draw() {
-      const now = scoresAt(step, scaled);
-      scale.setAttribute("aria-pressed", String(scaled));
-      const std = drawSpread(now);
-      const mine = drawShares(now, scoresAt(step, !scaled));
-      const norm = drawSlope();
-      say(`d_k ${widthAt(step)}, ${scaled ? "scaled" : "unscaled"}: scores spread ${digits(std)}, the largest `
-        + `weight is ${percent(Math.max(...mine))}, norm of the Jacobian ${digits(norm)}`, 400);
+      const scores = now();
+      KINDS.forEach((kind, i) => switches[i].setAttribute("aria-pressed", String(shown.has(kind))));
+      const spreads = drawSpread(scores), weights = drawShares(scores);
+      drawSlope();
+      say(`d_k ${widthAt(step)}. ${visible().map((kind) => `Scores ${NAMES[kind]}: they spread ${digits(spreads[kind])}, the largest weight of query ${row} is `
+        + `${percent(Math.max(...weights[kind]))}, norm of the Jacobian ${digits(norms[kind][step])}`).join(". ")}`, 400);
+      follow();
     }
+    new ResizeObserver(oncePerFrame(() => {
+      const { clientWidth } = spread.node;
+      if (clientWidth && Math.abs(clientWidth - W) > 1) { W = clientWidth; draw(); }
+    })).observe(spread.node);
     draw();
   },
 };
