@@ -153,7 +153,13 @@ def test_a_lesson_shows_its_map_without_a_kernel(notebook, theme):
     here = drawings.transformer_map(THERE, "03_positions")
     assert found == [[here.alt, here.width, True], [drawings.heads().alt, 720, True]]
     light, _, dark, _ = drawings.COLOURS["card"]  # as the theme, not as the system: that is light
-    assert colour_at(shown.first, 8, 150) == (dark if theme == "Dark" else light)
+    wanted = dark if theme == "Dark" else light
+    for _ in range(50):  # JupyterLab fades from one theme to the other
+        found = colour_at(shown.first, 8, 150)
+        if found == wanted:
+            break
+        notebook.page.wait_for_timeout(100)
+    assert found == wanted
     assert notebook.troubles == []
 
 
