@@ -30,7 +30,7 @@ from tests.wrong_answers import attempts
 from tfcourse.authoring.build import find_lessons
 from tfcourse.authoring.lesson import Lesson
 from tfcourse.checks.exercise import Exercise
-from tfcourse.checks.judging import judge, right_outputs, same
+from tfcourse.checks.judging import alike_for, judge, right_outputs
 from tfcourse.checks.registry import exercises
 from tfcourse.checks.running import collect
 from tfcourse.checks.solutions import solved_cell
@@ -279,8 +279,7 @@ def _differs_early(exercise, answer) -> bool:
         [output] = collect(answer, [case.inputs()])
         if output.error:
             return True
-        size = exercise.tolerance, exercise.smallest
-        if not case.random and not same(output.value, right.value, *size):
+        if not case.random and not alike_for(exercise, output.value, right.value):
             return True
     return False
 

@@ -87,7 +87,7 @@ def judge(exercise: Exercise, outputs: Sequence[Output], cases: list[Case] | Non
         cases if len(ran) == len(cases) else [cases[i] for i in ran],
         [outputs[i].value for i in ran],
         [rights[i].value for i in ran],
-        [cases[i].random or _alike(exercise, outputs[i].value, rights[i].value) for i in ran],
+        [cases[i].random or alike_for(exercise, outputs[i].value, rights[i].value) for i in ran],
         lambda name: [variant_values(exercise, name, cases)[i] for i in ran],
     )
     # An error in a late case must not hide a mistake in an early one.
@@ -106,7 +106,7 @@ def _of_wrong_values(compared: Compared) -> Verdict:
     exercise, cases = compared.exercise, compared.cases
     for case, value in zip(cases, compared.values, strict=True):
         repeats = case.twin and case.twin.diagnosis == "random"
-        if repeats and not _alike(exercise, compared.values[0], value):
+        if repeats and not alike_for(exercise, compared.values[0], value):
             return _wrong(compared, Finding("random", case.twin.message))
     known = _known(compared)
     if known:
@@ -151,10 +151,10 @@ def _known(compared: Compared) -> tuple[str, Variant] | None:
             return same(_without_nan(value), _without_nan(other), exercise.tolerance)
 
         plain = [t for t in triples if not t[0].edge and not t[0].random]
-        shows = any(not _alike(exercise, g, e) for _, _, g, e in plain)
+        shows = any(not alike_for(exercise, g, e) for _, _, g, e in plain)
         where = plain if shows else [t for t in triples if not t[0].random]
         if all(alike(value, other) for _, value, other, _ in where):
-            exact = [_alike(exercise, v, g) for c, v, g, _ in triples if not c.random]
+            exact = [alike_for(exercise, v, g) for c, v, g, _ in triples if not c.random]
             found[name] = sum(exact)
     if not found:
         return None
@@ -175,7 +175,7 @@ def _form(compared: Compared) -> Finding | None:
     if not bad:
         return None
     only_nan = all(
-        case.random or _alike(exercise, _nan_replaced(value, right), right)
+        case.random or alike_for(exercise, _nan_replaced(value, right), right)
         for case, value, right in triples
     )
     named = next((case.nan for case, _, _ in bad if case.nan), None)
@@ -239,7 +239,7 @@ def _variant(exercise, name, cases) -> list:
     return [o.value for o in collect(variant.answer, inputs)]
 
 
-def _alike(exercise: Exercise, a, b, times: float = 1) -> bool:
+def alike_for(exercise: Exercise, a, b, times: float = 1) -> bool:
     """The same, as exactly as the exercise asks, or a number of times as loosely."""
     return same(a, b, times * exercise.tolerance, exercise.smallest)
 
@@ -465,7 +465,7 @@ def _properties(compared: Compared):
     for case, value in zip(cases, values, strict=True):
         if case.twin:
             pair = case.twin.same(values[case.twin.of], value)
-            if not _alike(exercise, *pair):
+            if not alike_for(exercise, *pair):
                 yield Finding(case.twin.diagnosis, case.twin.message)
 
 
@@ -511,7 +511,7 @@ def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None
                     "The values are right, but the gradient is NaN or infinite: a network that "
                     f"meets such an input once is lost. {at}",
                 )
-            if not case.edge and not _alike(exercise, g, r, 10):
+            if not case.edge and not alike_for(exercise, g, r, 10):
                 return Finding("gradient", f"The values are right, their gradient is not. {at}")
     return None
 
@@ -521,7 +521,7 @@ def _first_difference(compared: Compared) -> str:
     value, expected, some = compared.values[i], compared.expected[i], compared.contrast()
     said = f"Not yet. For {exercise.describe(compared.cases[i])}: "
     for what, yours, right in _tensors(value, expected):
-        if _alike(exercise, yours, right):
+        if alike_for(exercise, yours, right):
             continue
         a, b = yours.double(), right.double()
         apart = torch.where(a == b, 0.0, (a - b).abs()).nan_to_num(nan=torch.inf, posinf=torch.inf)

@@ -111,6 +111,13 @@ def alike(difference: Difference, within: float) -> str:
     return NOT_HERE if apart else CANNOT_TELL
 
 
+def small(value: float, holds_below: float, not_above: float) -> str:
+    """Verdict on "this is small": small holds, large does not, between the two nobody can tell."""
+    if value < holds_below:
+        return HOLDS
+    return NOT_HERE if value > not_above else CANNOT_TELL
+
+
 def _t_quantile(freedom: int, share: float = 0.975) -> float:
     """The quantile of Student's t, by bisection on its integrated density."""
     steps = 2000

@@ -5,20 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from tfcourse.claims.claim import CANNOT_TELL, HOLDS, NOT_HERE, ONLY_IF, Claim, Judged
+from tfcourse.claims.claim import CANNOT_TELL, HOLDS, NOT_HERE, ONLY_IF, Claim, Judged, small
 
 VASWANI = "https://arxiv.org/abs/1706.03762"
 QUADRATIC = (
     "Transformers are slow and memory-hungry on long sequences, since the time and memory "
     "complexity of self-attention are quadratic in sequence length."
 )
-
-
-def _three(value: float, holds_below: float, not_above: float) -> str:
-    """Small holds, large does not, between the two nobody can tell."""
-    if value < holds_below:
-        return HOLDS
-    return NOT_HERE if value > not_above else CANNOT_TELL
 
 
 def _looks(shares: Sequence[float]) -> Judged:
@@ -29,14 +22,14 @@ def _looks(shares: Sequence[float]) -> Judged:
 
 
 def _agrees(gap: float) -> Judged:
-    return Judged(f"greatest difference {gap:.0e}", _three(gap, 1e-6, 1e-4))
+    return Judged(f"greatest difference {gap:.0e}", small(gap, 1e-6, 1e-4))
 
 
 def _variance(widths: Sequence[int], variances: Sequence[float]) -> Judged:
     ratios = [v / d_k for v, d_k in zip(variances, widths, strict=True)]
     off = max(abs(ratio - 1) for ratio in ratios)
     said = f"variance / d_k between {min(ratios):.2f} and {max(ratios):.2f}"
-    return Judged(said, _three(off, 0.1, 0.3))
+    return Judged(said, small(off, 0.1, 0.3))
 
 
 def _small_gradients(received: dict[str, Sequence[float]]) -> Judged:
@@ -57,7 +50,7 @@ def _small_gradients(received: dict[str, Sequence[float]]) -> Judged:
 
 
 def _equivariant(gap: float) -> Judged:
-    return Judged(f"greatest difference {gap:.0e}", _three(gap, 1e-6, 1e-4))
+    return Judged(f"greatest difference {gap:.0e}", small(gap, 1e-6, 1e-4))
 
 
 def _within(beyond: int) -> Judged:
@@ -83,7 +76,7 @@ def _time(growth: dict[str, Sequence[float]]) -> Judged:
 
 def _about(value: float, wanted: float) -> Judged:
     """Within an eighth holds; farther off than a quarter does not."""
-    return Judged(f"× {value:.2f}", _three(abs(value / wanted - 1), 1 / 8, 1 / 4))
+    return Judged(f"× {value:.2f}", small(abs(value / wanted - 1), 1 / 8, 1 / 4))
 
 
 CLAIMS = (

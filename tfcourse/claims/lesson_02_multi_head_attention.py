@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tfcourse.claims.claim import CANNOT_TELL, HOLDS, NOT_HERE, ONLY_IF, Claim, Judged
+from tfcourse.claims.claim import CANNOT_TELL, HOLDS, NOT_HERE, ONLY_IF, Claim, Judged, small
 
 VASWANI = "https://arxiv.org/abs/1706.03762"
 
@@ -20,8 +20,7 @@ def _order_lost(found: Mapping[str, int]) -> Judged:
 
 
 def _equal(gap: float) -> Judged:
-    verdict = HOLDS if gap < 1e-5 else NOT_HERE if gap > 1e-3 else CANNOT_TELL
-    return Judged(f"greatest difference {gap:.0e}", verdict)
+    return Judged(f"greatest difference {gap:.0e}", small(gap, 1e-5, 1e-3))
 
 
 def _similar_cost(fastest: Mapping[int, float]) -> Judged:

@@ -14,6 +14,7 @@ from tfcourse.claims.claim import (
     alike,
     lower,
     paired,
+    small,
 )
 
 VASWANI = "https://arxiv.org/abs/1706.03762"
@@ -21,8 +22,7 @@ SU = "https://arxiv.org/abs/2104.09864"
 
 
 def _small(gap: float, below: float, thing: str = "greatest difference") -> Judged:
-    verdict = HOLDS if gap < below else NOT_HERE if gap > 100 * below else CANNOT_TELL
-    return Judged(f"{thing} {gap:.0e}", verdict)
+    return Judged(f"{thing} {gap:.0e}", small(gap, below, 100 * below))
 
 
 def _linear(step_error: float, matrix_gap: float) -> Judged:

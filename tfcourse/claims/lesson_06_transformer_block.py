@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from tfcourse.claims.claim import CANNOT_TELL, HOLDS, NOT_HERE, ONLY_IF, Claim, Judged
+from tfcourse.claims.claim import CANNOT_TELL, HOLDS, NOT_HERE, ONLY_IF, Claim, Judged, small
 
 LOST, INFINITE = 1e-6, 3.4e38  # a hundred times AdamW's ε; the largest number of float32
 FLOOR = 1e-12  # below it float64's own rounding is what is left
@@ -56,8 +56,7 @@ def _loses_rank(pure) -> Judged:
 
 
 def _equal(gap) -> Judged:
-    verdict = HOLDS if gap < 1e-5 else NOT_HERE if gap > 1e-3 else CANNOT_TELL
-    return Judged(f"greatest difference {gap:.0e}", verdict)
+    return Judged(f"greatest difference {gap:.0e}", small(gap, 1e-5, 1e-3))
 
 
 def _paths(n_paths, n_blocks) -> Judged:

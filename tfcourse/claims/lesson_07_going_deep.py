@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from tfcourse.claims.claim import CANNOT_TELL, HOLDS, NOT_HERE, ONLY_IF, Claim, Judged, paired
+from tfcourse.claims.claim import (
+    CANNOT_TELL,
+    HOLDS,
+    NOT_HERE,
+    ONLY_IF,
+    Claim,
+    Judged,
+    alike,
+    paired,
+)
 from tfcourse.experiments.norm_places import PRINTED
 
 
@@ -63,13 +72,14 @@ def _like_the_root(powers: Mapping[str, Sequence[float]]) -> Judged:
     """powers: way to begin -> for every seed, the power of depth that the stream's size follows."""
     found = {way: paired(values, [0.0] * len(values)) for way, values in powers.items()}
     words = "; ".join(f"{way}: depth to the power {power}" for way, power in found.items())
-    near = [way for way, power in found.items() if power.low > 0.25 and power.high < 0.75]
-    far = [way for way, power in found.items() if power.low >= 0.75 or power.high <= 0.25]
-    if len(near) == len(found):
-        return Judged(words, HOLDS)
-    if near and len(near) + len(far) == len(found):
-        return Judged(words, ONLY_IF, f"the weights begin with {' or '.join(near)}, untrained")
-    return Judged(words, NOT_HERE if len(far) == len(found) else CANNOT_TELL)
+    verdicts = {way: alike(paired(p, [0.5] * len(p)), 0.25) for way, p in powers.items()}
+    kinds = set(verdicts.values())
+    if len(kinds) == 1:
+        return Judged(words, kinds.pop())
+    if CANNOT_TELL in kinds:
+        return Judged(words, CANNOT_TELL)
+    near = [way for way, verdict in verdicts.items() if verdict == HOLDS]
+    return Judged(words, ONLY_IF, f"the weights begin with {' or '.join(near)}, untrained")
 
 
 def _middle(values: Sequence[float]) -> float:

@@ -69,7 +69,7 @@ EQUAL = {
 
 def _layer_shape(kind, seed) -> tuple[int, ...] | None:
     """The shape of x, or None where axes and sizes cannot meet."""
-    batch, heads, tokens, d = unequal(seed, 4, 3, 9)
+    batch, heads, tokens, d = unequal(seed, 4, 3, 7)
     axes, sizes = kind["axes"], kind["sizes"]
     if axes in ("four axes", "five axes"):  # fewer numbers: an answer may take them one by one
         batch, heads, tokens = unequal(seed, 3, 2, 4)
