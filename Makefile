@@ -16,7 +16,10 @@ help:
 	@echo "make build | check | site | diagnoses | mutants | answers | bench | lock | clean    see CONTRIBUTING.md"
 
 # In a container everybody is root, and Jupyter wants to hear that it is meant.
+# The notebooks are our own. Untrusted, JupyterLab would show pictures in place of views when they are
+# opened again.
 lab: .venv/learner
+	@$(BIN)/jupyter trust notebooks/*.ipynb >/dev/null
 	@JUPYTER_PREFER_ENV_PATH=1 $(BIN)/jupyter lab --log-level=WARN --port=$(PORT) \
 		--ServerApp.root_dir="$(CURDIR)" --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb \
 		$(if $(filter no,$(OPEN)),--no-browser) $(if $(filter 0,$(shell id -u)),--allow-root)

@@ -3,15 +3,18 @@
 #
 # ![](drawings/map.svg)
 #
-# **How will you know that you have understood?** Not by nodding along. You will *predict* what a
-# few lines do, *run* them, and be surprised now and then. You will write every part of a
-# Transformer yourself, and the course will tell you *what* is wrong with it, not only that
-# something is.
+# **How will you know that you have understood?** Reading and agreeing is not enough. You will
+# *predict* what a few lines do, *run* them, and be surprised now and then. You will write every
+# part of a Transformer yourself, and the course will tell you *what* is wrong with it, not only
+# that something is.
 #
 # At the end of this lesson you know how this course works, that it works on your machine, and two
 # habits that find most bugs in this kind of code.
 #
-# *About 30 minutes. You need: Python, and what a vector is.*
+# *About 45 minutes. You need: Python, and what a vector is.*
+#
+# A word that you do not know? The [glossary](glossary.ipynb) explains the words of this course, and
+# the lessons link to it.
 #
 # ## Run a cell
 #
@@ -38,6 +41,10 @@ _ = doctor()
 # Tab until it has the focus and use the arrow keys. It runs in your browser alone, so it stays
 # alive when Python is not running. Until you run the cell you see a still picture. If it is still
 # even then, the notebook is not trusted: *View → Activate Command Palette → Trust Notebook*.
+#
+# Each row of the picture is a word that looks, a **query**. Each column is a word that it can look
+# at, a **key**. [Lesson 01](01_attention.ipynb) says how they find each other. Here it is enough
+# that the picture answers you.
 
 # %%
 words = ["who", "looks", "at", "whom", "?"]
@@ -51,11 +58,12 @@ AttentionMap(torch.eye(5) * 0.6 + 0.08, words, title="Does a widget show?")
 #
 # $$q \cdot k = \sum_{i=1}^{d} q_i k_i$$
 #
-# where q and k are vectors of d numbers each, and qᵢ, kᵢ their i-th numbers. It is large when
-# large numbers meet large numbers of the same sign. It is negative when the two point more against
-# each other than along, and zero when they stand at a right angle (or one of them is all zeros).
+# where q and k (the query and the key) are vectors of d numbers each, and qᵢ, kᵢ their i-th
+# numbers. It is large when large numbers meet large numbers of the same sign. It is negative when
+# the angle between the two vectors is more than a right angle, and zero at a right angle (or when
+# one of them is all zeros).
 #
-# Four animals, four features, *barks, purrs, has fur, lays eggs*: a dog (1, 0, 1, 0), a cat (0,
+# Four animals, four features: *barks, purrs, has fur, lays eggs*. A dog is (1, 0, 1, 0), a cat (0,
 # 1, 1, 0), a hen (0, 0, 0, 1), and a puppy with much fur (0.5, 0, 2, 0). **Predict** before you
 # run: whose dot product with the dog is the largest, the dog's own included?
 
@@ -98,11 +106,17 @@ def similarities(q, keys):
 similarities = check(similarities)
 
 # %% [markdown]
+# Here a tensor made of plain numbers was fine. From now on, **keep the numbers in tensors**:
+# `torch.stack`, not `torch.tensor` or `.item()`. A model learns by
+# [gradients](glossary.ipynb#cell-id=gradient). PyTorch finds them by following a computation from
+# tensor to tensor, and a number that leaves its tensor is lost to it. Our checks look whether
+# PyTorch can still follow.
+#
 # ## All at once
 #
-# Many queries with many keys: that is a **matrix product**. The Transformer is made of little
-# else, and that is one reason why it won: a machine computes it much faster than the same sums in
-# a loop of Python. **Predict**: how much faster, for 100 queries and 100 keys of 64 numbers?
+# Many queries with many keys: that is a **matrix product**. The Transformer is made of little else,
+# and that is one reason for its success: a machine computes it much faster than the same sums in a
+# loop of Python. **Predict**: how much faster, for 100 queries and 100 keys of 64 numbers?
 
 # %%
 quiz("00-faster")
@@ -136,7 +150,8 @@ print(f"the same to within 1e-4: {largest_gap < 1e-4}")
 #
 # ## First habit: sizes that differ
 #
-# Here is a function that is meant to subtract from each row its own mean. It runs. Is it right?
+# Here is a function that is meant to subtract from each row its own mean. `mean(dim=1)` runs along
+# axis 1, along each row, so it gives one mean a row. The function runs. Is it right?
 
 
 # %% tags=["nbval-check-output"]
@@ -153,8 +168,8 @@ quiz("00-square")
 # %% [markdown]
 # `x.mean(dim=1)` has shape (2,). Subtracted from (2, 2), it is laid along the *rows*, so that
 # column j loses the mean of row j. PyTorch calls this stretching of shapes **broadcasting**: axes
-# are lined up from the right, and an axis of length 1, or none, is repeated. It is the best
-# friend of short code, and of silent bugs.
+# are lined up from the right, and an axis of length 1, or none, is repeated. It keeps code short,
+# and it lets bugs pass in silence.
 #
 # With 2 × 3 numbers it would have raised an error at once:
 
@@ -222,7 +237,8 @@ print(f"divided by both lengths: {cosines[0]:.4f} → {cosines[1]:.4f}")
 #
 # `queries` (queries, d) and `keys` (keys, d) give (queries, keys): the cosine of every query with
 # every key. Vectors may be long or short (lengths of 0.0001 or 10,000). A query or a key of all
-# zeros has no direction; its cosines are 0, never NaN.
+# zeros has no direction; its cosines are 0, never [NaN](glossary.ipynb#cell-id=NaN) (*not a
+# number*, which is what 0/0 gives).
 
 
 # %% exercise="cosine_similarities" graded=true points=2 difficulty=2 minutes=15

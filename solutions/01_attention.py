@@ -5,22 +5,23 @@
 #
 # **How does a word find the words it needs?** In *the cat sat on the mat*, the word *sat* means
 # little until it knows who sat. Nobody tells it where to look. It has to find out by itself, in
-# every sentence anew, with nothing but sums, products and one softmax. In GPT-2 and in Llama this
+# every sentence again, with nothing but sums, products and one softmax. In GPT-2 and in Llama this
 # is a single line in each layer: `F.scaled_dot_product_attention(q, k, v, is_causal=True)`.
 #
 # At the end of this lesson you will have written what stands behind that line,
 # softmax(QKᵀ/√d_k)V, with its masks, and your code will agree with PyTorch's to six digits. You
 # will have taken √d_k away, and measured what that does and what it does not do.
 #
-# *About 120 minutes. You need: matrix products, the softmax, lesson 00; for one section, what a
-# variance and a partial derivative are.*
+# *About 180 minutes. You need: matrix products, the softmax, [lesson 00](00_start_here.ipynb); for
+# one section, what a variance and a partial derivative are. It helps to have seen a network trained
+# in PyTorch. Take two sittings: the masks are a good place to begin the second.*
 
 # %%
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tfcourse import Claims, check, device, figures, hint, quiz
+from tfcourse import Claims, check, device, figures, hint, quiz, reveal
 from tfcourse.experiments import recorded, scaling
 from tfcourse.widgets import AttentionMap, AttentionSteps, SoftmaxScale
 
@@ -28,8 +29,11 @@ from tfcourse.widgets import AttentionMap, AttentionSteps, SoftmaxScale
 # ## Watch one learn where to look
 #
 # Six cards lie on a table. Each shows a letter and a digit. Then six questions come, each a letter:
-# which digit stands beside it? In every game the letters and the digits are dealt anew. So there is
-# nothing to learn by heart.
+# which digit stands next to it? In every game the letters and the digits are dealt again. So there
+# is nothing to learn by heart.
+#
+# You may read the code of this section lightly. It deals the cards, builds a small network and
+# trains it. No exercise needs it.
 
 # %% tags=["picture"]
 n_letters, n_digits = 12, 10
@@ -39,7 +43,7 @@ def deal(games):
     """Six cards a game, and the same letters, shuffled, as questions: (games, 6) each."""
     letters = torch.rand(games, n_letters).argsort(1)[:, :6]  # six different ones
     digits = torch.randint(n_digits, (games, 6))
-    order = torch.rand(games, 6).argsort(1)
+    order = torch.rand(games, 6).argsort(1)  # gather takes letters and digits in this new order
     return letters, digits, letters.gather(1, order), digits.gather(1, order)
 
 
@@ -48,15 +52,16 @@ def deal(games):
 # table that is learned too. Then comes one attention. For now it is PyTorch's, and a black box: it
 # takes what is *asked*, what can be *found*, and what is *handed over*. For each question it gives
 # a mixture of what is handed over, and the **weights** of that mixture: six shares, one for each
-# card, which sum to one. A last linear layer reads a digit out of the mixture.
+# card, which sum to one. A last [linear layer](glossary.ipynb#cell-id=linear-layer) reads a digit
+# out of the mixture.
 
 
 # %% tags=["picture"]
-class Lookup(nn.Module):
+class Lookup(nn.Module):  # PyTorch's class for networks: `forward` says what it computes
     def __init__(self, d=32):
         super().__init__()
         self.letter, self.digit = nn.Embedding(n_letters, d), nn.Embedding(n_digits, d)
-        self.attention = nn.MultiheadAttention(d, num_heads=1, batch_first=True)
+        self.attention = nn.MultiheadAttention(d, num_heads=1, batch_first=True)  # one attention
         self.read = nn.Linear(d, n_digits)
 
     def forward(self, letters, digits, asked):
@@ -78,14 +83,14 @@ def train(seed, steps=100):
     """A model trained on new games at every step, and the losses."""
     torch.manual_seed(seed)
     model, losses = Lookup(), []
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)  # changes the model's numbers
     for _ in range(steps):
         letters, digits, asked, right = deal(64)
         guesses, _ = model(letters, digits, asked)
-        loss = F.cross_entropy(guesses.flatten(0, 1), right.flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        loss = F.cross_entropy(guesses.flatten(0, 1), right.flatten())  # how wrong it is
+        optimizer.zero_grad()  # forgets the slopes of the step before
+        loss.backward()  # the slope of the loss for every number of the model
+        optimizer.step()  # moves each number a little, so that the loss falls
         losses.append(loss.item())
     return model, losses
 
@@ -94,9 +99,11 @@ model, losses = train(seed=0)
 print("loss after 0, 5, 10, 15 steps:", "  ".join(f"{losses[i]:.2f}" for i in (0, 5, 10, 15)))
 
 # %% [markdown]
-# (The loss is the **cross-entropy**, −log of the share that the model gave to the right digit.
-# Guessing among ten digits costs log 10 = 2.30.) Now a game that it has never seen, and where each
-# question looks, before and after training. Switch between the two maps:
+# (The loss is the **cross-entropy**, −log of the probability that the model gave to the right
+# digit. Guessing among ten digits costs log 10 = 2.30. The exponential of the loss is called
+# [perplexity](glossary.ipynb#cell-id=perplexity).) Now a game that it has never seen, and where
+# each question looks, before and after training. Switch between the two maps. (The view calls a map
+# a *head*, and it can sort them by *entropy*. Both words are explained further down.)
 
 # %% tags=["picture"]
 torch.manual_seed(314)
@@ -116,9 +123,9 @@ AttentionMap(
 )
 
 # %% [markdown]
-# Each question looks at one card, and it is the card with its letter. Wherever that card lies: in
-# another game it is another pattern. So the model has learned to look by *content*. That is what
-# attention is for, and nobody wrote it down.
+# Each question looks at one card, and it is the card with its letter. It does so wherever that card
+# lies: in another game the pattern is another one. So the model has learned to look by *content*.
+# That is what attention is for, and nobody programmed it.
 #
 # One run may be luck. Five runs, and a thousand new games for each:
 
@@ -137,21 +144,27 @@ print("share of the right card:", "  ".join(f"{share:.1%}" for share in shares))
 
 # %% [markdown]
 # This map is so clean because one look at one card answers the question. In a language model many
-# heads work together, and few of their maps are (lesson 10). Now let us open the box.
+# attentions work side by side, called [heads](glossary.ipynb#cell-id=attention-head), and few of
+# them have a map as clean as this one (lesson 10). Now let us open the box.
 #
 # ## Queries, keys, values: looking for, containing, giving
 #
-# Think of six people in a room. Each holds three cards. On the first stands *what I am looking
+# Think of six people in a room. Each holds three notes. On the first stands *what I am looking
 # for*, on the second *what I contain*, on the third *what I give to whoever finds me*. They are
 # called **query**, **key** and **value**.
 #
 # In the game above, the letter that is asked for makes the query, the letter on a card makes its
-# key, and the digit makes its value. The model learned all three. Now the six people are words (a
-# model calls them **tokens**), and we write their cards by hand, with eight numbers each (d = 8),
-# so that we can see everything.
+# key, and the digit makes its value. How does a letter make a query? Its embedding is multiplied by
+# a matrix. A second matrix makes the keys, a third the values. Training changes these three
+# matrices. ([Lesson 02](02_multi_head_attention.ipynb) builds them. Multiplying by one of them is
+# called a *projection*.)
 #
-# The numbers of queries and keys have names. If *sat* looks for an animal, its query has a large
-# number under `animal`; if *cat* is one, its key has a 1 there.
+# Now the six people are words (a model calls them **tokens**). There are no matrices yet: we write
+# all queries, keys and values by hand, with eight numbers each, so that we can see everything.
+#
+# The numbers of queries and keys have names. If *sat* looks for an animal, its query has a 6 under
+# `animal`; if *cat* is one, its key has a 1 there. (Why 6? Any large number will do. The larger it
+# is, the clearer the choice.)
 
 # %% tags=["nbval-check-output"]
 tokens = ["The", "cat", "sat", "on", "the", "mat"]
@@ -182,9 +195,9 @@ V = torch.tensor(
 ).float()
 
 # %% [markdown]
-# *sat* looks for an animal. How well does each word fit? Lesson 00 has the answer: a dot product
-# of its query with each key. **Before you run the next cell**, say for yourself what the six
-# numbers will be.
+# *sat* looks for an animal. How well does each word fit? [Lesson 00](00_start_here.ipynb) has the
+# answer: a dot product of its query with each key. **Before you run the next cell**, say for
+# yourself what the six numbers will be.
 
 # %% tags=["nbval-check-output"]
 sat = tokens.index("sat")
@@ -203,12 +216,13 @@ quiz("01-first-share")
 # Here is all of it for all six words at once. Attention is five lines:
 
 # %% tags=["after-prediction", "nbval-check-output"]
-d = Q.shape[-1]
+d_k = Q.shape[-1]  # how many numbers a query has, and so has a key
 scores = Q @ K.T  # (6, 8) @ (8, 6) -> (6, 6): every query with every key
-scores = scores / d**0.5  # why? that comes below
+scores = scores / d_k**0.5  # why? that comes below
 weights = torch.softmax(scores, dim=-1)  # each row sums to one
 output = weights @ V  # (6, 6) @ (6, 8) -> (6, 8): a mixture of values for each query
-print(f"sat attends {weights[sat, 1]:.0%} to cat. What it gets: {output[sat].round(decimals=2)}")
+print(f"sat attends {weights[sat, 1]:.0%} to cat. What it gets:")
+print(output[sat].round(decimals=2))
 
 # %% [markdown]
 # *sat* now knows that it was done by something furry, alive and small. Nobody compared words;
@@ -221,17 +235,18 @@ print(f"sat attends {weights[sat, 1]:.0%} to cat. What it gets: {output[sat].rou
 AttentionMap(weights, tokens, scores=scores, title="Who looks at whom, by hand?")
 
 # %% [markdown]
-# Look at the first row. *The* asks for a noun, and there are two of them. It cannot tell which
-# noun is its own: *cat* and *mat* get the same share. Nothing in Q and K says where a word
-# stands. Keep that in mind; it will come back at the end of this lesson, and it is all that
-# lesson 03 is about.
+# Look at the first row. *The* asks for a noun, and there are two of them. It cannot tell which noun
+# is its own: *cat* and *mat* get the same share. Nothing in Q and K says where a word stands. Keep
+# that in mind; it will come back at the end of this lesson, and it is all that [lesson
+# 03](03_positions.ipynb) is about.
 #
 # ## The same, step by step
 #
 # All six matrices at once. Kᵀ stands above the scores and V above the output: a row and a column
 # meet in the cell that they make. Point at a cell: they light up, and its arithmetic is written out
 # below. Then drag a score, switch the mask, or turn the temperature down, and watch what follows.
-# (The *temperature* divides the scores once more: the lower, the sharper the choice.)
+# (The *temperature* divides the scores once more: the lower, the sharper the choice. Leave the
+# mask, the −∞ and the entropy for later: each has its place below.)
 
 # %%
 meanings = ["definite", "furry", "alive", "past", "above", "flat", "woven", "small"]
@@ -249,9 +264,9 @@ AttentionSteps(
 #   \operatorname{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}}\right)V$$
 #
 # In code there are two more axes in front, `(batch, heads, tokens, d_head)`: several sentences at
-# once, several attentions at once (lesson 02). `@` works on the last two axes and leaves those in
-# front alone. From here on the d_k of the formula is `d_head` in code, and its d_v is `d_value`;
-# the `d` of the five lines was d_k.
+# once (a [batch](glossary.ipynb#cell-id=batch)), several attentions at once ([lesson
+# 02](02_multi_head_attention.ipynb)). `@` works on the last two axes and leaves those in front
+# alone. The functions that you write call d_k `d_head`, as most programs do, and d_v `d_value`.
 #
 # ### Exercise · scores
 #
@@ -299,11 +314,13 @@ for d_k in widths:
 # scores of ±8 are nothing special.
 #
 # Is that bad? Ask the softmax. Take sixteen keys and scores with that spread. How many keys still
-# get a share worth the name? The **entropy** of a row of weights p, −Σ pⱼ log pⱼ, tells: 0 if one
+# get more than a tiny share? The **entropy** of a row of weights p, −Σ pⱼ log pⱼ, tells: 0 if one
 # key gets all, log 16 = 2.77 if all get the same. And how much do the weights still move when a
-# score moves? That is the softmax's **Jacobian**, the table of all ∂pᵢ/∂sⱼ = pᵢ(δᵢⱼ − pⱼ), where s
-# are the scores and δᵢⱼ is 1 for i = j, else 0. Its **norm** is the root of the sum of all its
-# squares: 0 means that nothing moves.
+# score moves? That is the softmax's **Jacobian**, the table of all ∂pᵢ/∂sⱼ, where s are the scores.
+# To find it, take the logarithm: log pᵢ = sᵢ − log Σₖ exp(sₖ). When sⱼ moves, the first part moves
+# by δᵢⱼ (1 for i = j, else 0) and the second by pⱼ. Since ∂pᵢ = pᵢ ∂log pᵢ, this gives ∂pᵢ/∂sⱼ =
+# pᵢ(δᵢⱼ − pⱼ). The table's **norm** is the root of the sum of all its squares: 0 means that nothing
+# moves.
 
 
 # %%
@@ -329,10 +346,11 @@ for name, rows in measured.items():
 # Undivided, the softmax **saturates**: nearly all goes to the one largest score, whichever it
 # happens to be, and ∂p/∂s falls.
 #
-# Many texts stop here and say: no slope, so nothing can be learned. But no weight of a model *is*
-# a score. What a learner can change is the matrix that makes the query. So ask what the *query*
-# receives: ∂p/∂q. A score is q·k, so this is the Jacobian times the keys, and keys of 1024 numbers
-# are long. **Predict** once more.
+# Many texts stop here and say: no slope, so nothing can be learned. But training does not move the
+# scores. It moves the matrices that make the queries and keys. So ask how much the weights move
+# when a *query* moves: ∂p/∂q. All that the query's matrix learns from the weights comes through
+# this slope, so we say that the query *receives* it. A score is q·k, so ∂p/∂q is the Jacobian times
+# the keys, and keys of 1024 numbers are long. **Predict** once more.
 
 # %%
 quiz("01-received")
@@ -358,11 +376,12 @@ figures.lines(
 
 # %% [markdown]
 # On average, a query receives *more* without the division, not less. But the average hides what
-# happens. At d_k = 1024 more than half of the queries receive next to nothing. A few, whose two
-# best keys happen to tie, receive a great deal. At d_k = 64 it is not yet so. Divided by √d_k, the
-# mean and the median are nearly the same, at every width: every query gets its share.
+# happens. At d_k = 1024 more than half of the queries receive next to nothing. A few receive a
+# great deal: their two largest scores happen to be nearly equal, so a small change decides between
+# them. At d_k = 64 it is not yet so. Divided by √d_k, the mean and the median are nearly the same,
+# at every width: it is not a few queries that receive it all.
 #
-# Now with your own hand. Move d_k up and compare the two; each can be switched off.
+# Now try it by hand. Move d_k up and compare the two; each can be switched off.
 
 # %%
 SoftmaxScale()
@@ -374,10 +393,12 @@ quiz("01-other-scale")
 # ### And when it is trained?
 #
 # Random numbers are one thing, a trained model another. So we took the card game again, with one
-# head of our own, and trained it with the division and without it, at three widths d_k and at five
-# learning rates. Its queries and keys begin with variance 1. A third kind is not divided either,
-# but begins with smaller matrices for q and k, so that its first scores are as small as the divided
-# ones. It tells apart what the *start* does from what the division does *later*.
+# [head](glossary.ipynb#cell-id=attention-head) of our own. We trained it with the division and
+# without it, at three widths d_k and at five [learning
+# rates](glossary.ipynb#cell-id=learning-rate). Its queries and keys begin with variance 1. A third
+# kind is not divided either, but the matrices that make q and k begin with smaller numbers, so that
+# its first scores are as small as the divided ones. If the division only helped at the *start*,
+# this third kind would do as well.
 #
 # First one run without the division, at d_k = 256. At the end it prints, for each letter, which
 # share of the attention goes to the card that shows it.
@@ -387,8 +408,9 @@ watch = figures.LiveCurve("Does it learn undivided, with d_k = 256?", 100)
 live = scaling.one(scaling.arm_of(scaling.UNDIVIDED), rate=3e-3, seed=0, steps=100, watch=watch)
 print(f"at the start, the largest of the six weights is on average {live['largest']:.2f}")
 print("share of the right card, letter by letter, after 100 steps:")
-found = zip("ABCDEFGHIJKL", live["found"], strict=True)
-print("  ".join(f"{letter} {share:.2f}" for letter, share in found))
+pairs = zip("ABCDEFGHIJKL", live["found"], strict=True)
+found = [f"{letter} {share:.2f}" for letter, share in pairs]
+print("  ".join(found[:6]), "  ".join(found[6:]), sep="\n")
 
 # %% [markdown]
 # Most letters are found with certainty, and some are not. When the training began, nearly every
@@ -405,13 +427,16 @@ record = recorded("scaling")
 results = scaling.run(**record["settings"], say=print) if RETRAIN else record["results"]
 for arm, rate in results["chosen"].items():
     steps, works = scaling.losses(results, arm, key="steps"), scaling.rates_that_work(results, arm)
-    print(f"{arm:>46}: at its best rate, {rate:.4f}, learned after {steps} steps")
+    print(f"{arm}\n    at its best rate, {rate:.4f}, learned after {steps} steps")
     rates = len(record["settings"]["rates"])
-    print(f"{'':>48}on average, {sum(works) / len(works):.1f} of {rates} rates work")
+    print(f"    on average, {sum(works) / len(works):.1f} of {rates} rates work")
 
 # %% [markdown]
-# One number for each seed; 200 means that 200 steps were not enough. "Learned" is a loss below 0.1
-# nats on games that were held out. And at the other rates, for d_k = 256?
+# One number for each [seed](glossary.ipynb#cell-id=seed), the number from which a run's random
+# numbers start; 200 means that 200 steps were not enough. "Learned" is a loss below 0.1
+# [nats](glossary.ipynb#cell-id=nat) on games that were [held
+# out](glossary.ipynb#cell-id=held-out-loss): never used for training. And at the other rates, for
+# d_k = 256?
 
 # %%
 kinds = (scaling.DIVIDED, scaling.UNDIVIDED, scaling.SMALL)
@@ -435,14 +460,15 @@ figures.lines(
 # Undivided, d_k = 256 costs many times the steps, and hardly any rate is safe. So what does the
 # division do? Compare the three kinds.
 #
-# - **It keeps the start in hand.** Undivided, the first scores are so far apart that the softmax
-#   has chosen before anything is learned. With smaller first weights, and still no division, the
-#   two lowest rates work as well as they do with it.
-# - **It lets the rate be larger.** When a step of the optimizer moves q by some amount, the score
-#   moves by that amount times k, and the division makes it √d_k = 16 times less. The smaller first
-#   weights make k only 4 times smaller, so the same step moves the scores 4 times as far. At higher
-#   rates they fail more often. (How much slower that is at its best rate, six seeds cannot tell:
-#   see the table at the end.)
+# - **It keeps the start under control.** Undivided, the first scores are so far apart that the
+#   softmax has chosen before anything is learned. With smaller first weights, and still no
+#   division, the two lowest rates work as well as they do with it.
+# - **It lets the rate be larger.** When a step of the [optimizer](glossary.ipynb#cell-id=optimizer)
+#   moves q by some amount, the score moves by that amount times k, and the division makes it √d_k =
+#   16 times less. The smaller first weights share these 16 between q and k: each begins 4 times
+#   smaller. So the same step of q moves the scores 4 times as far. At higher rates they fail more
+#   often. (How much slower that is at its best rate, six seeds cannot tell: see the table at the
+#   end.)
 #
 # The division does both at once, at every width, for one multiplication. It does not keep the
 # scores small for ever: a trained head can always ask for a sharper choice, and the first map of
@@ -450,9 +476,13 @@ figures.lines(
 #
 # ## Masks: who may look at whom
 #
-# A language model predicts the next token, at every place of a text at once. If it could look at
-# that token, it would only learn to copy it. So each token may see itself and what came before: a
-# **causal mask**. And sentences in a batch have different lengths, so the short ones are filled
+# A language model predicts the next token: after *the* comes *cat*, after *the cat* comes *sat*. In
+# training, the whole text is known. So one pass predicts at every place at once, and a text of 1000
+# tokens gives nearly 1000 examples for the price of one pass. But then all the answers lie in the
+# input too: the answer at one place is the token at the next. A model that could look ahead would
+# only learn to copy it. So each token may see itself and what came before: a **causal mask**.
+#
+# And sentences in a batch have different lengths, so the short ones are filled
 # up with **padding**: a **padding mask** keeps everyone from looking at it.
 #
 # In this course a mask is boolean and **True = may attend**, always. Rows are queries, columns
@@ -489,7 +519,7 @@ causal_mask = check(causal_mask)
 #
 # `lengths` is a tensor of whole numbers: how many real tokens each sequence has, from 0 to
 # `tokens`. `tokens` is the width of the batch; the padding stands at the end. The result is boolean
-# and has the shape **(batch, 1, 1, tokens)**: against scores of shape (batch, heads, queries,
+# and has the shape **(batch, 1, 1, tokens)**. Against scores of shape (batch, heads, queries,
 # keys), the two axes of length 1 stretch by themselves to all heads and all queries. For a table x
 # of shape (batch, tokens), `x[:, None, None, :]` has that shape. For lengths [2, 3] and 3 tokens
 # the result is [[[[True, True, False]]], [[[True, True, True]]]].
@@ -537,10 +567,11 @@ quiz("01-zero-after")
 # ### Exercise · weights, with a mask
 #
 # `q` is (batch, heads, queries, d_head), `k` (batch, heads, keys, d_head). `mask` is None, or
-# boolean with True = may attend, in any shape, from one axis on, that broadcasts to the scores'
-# (batch, heads, queries, keys). Rows with nothing to attend give zeros. Scores may be large, in the
-# hundreds or more, and of either sign: exp of 100 is already too large for a float, exp of −100 is
-# 0, but `torch.softmax` can handle them. Use your `attention_scores`. `scores.masked_fill(where,
+# boolean with True = may attend, in any shape, from one axis on, that
+# [broadcasts](glossary.ipynb#cell-id=broadcasting) to the scores' (batch, heads, queries, keys).
+# Rows with nothing to attend give zeros. Scores may be large, in the hundreds or more, and of
+# either sign. The exp of 100 is already too large for float32, and that of −104 is 0. But
+# `torch.softmax` can handle such scores. Use your `attention_scores`. `scores.masked_fill(where,
 # number)` writes a number wherever `where` is True, and `~mask` turns every True into False and
 # back.
 
@@ -622,9 +653,65 @@ for name, mask in {"may_attend": causal, "may_not_attend": ~causal}.items():
 
 # %% [markdown]
 # With the wrong convention every token sees *only* the future (and the last one nothing). A
-# training loss would fall beautifully: the answer stands right there. This experiment (change a
-# future token, see whether the past moves) tells you more than any look at the shapes. Remember
-# it; our checks use it too.
+# training loss would look excellent: the answer only has to be copied. This experiment (change a
+# future token, see whether the past moves) tells you more than any look at the shapes. Our checks
+# use it too. So let us make a tool of it.
+#
+# ### Exercise · which token moves which output?
+#
+# `attend` is a function that takes `x` (tokens, d_model) and gives outputs (tokens, d_out). You do
+# not need to know what it does inside. `leaks(attend, x)` is boolean, (tokens, tokens): True at
+# [i, j] where **output i** changes when **token j** of x changes. For causal attention this is the
+# causal mask. A True above the diagonal is a leak.
+#
+# Change one token at a time, and compare with the outputs for x as it was given. Change all numbers
+# of the token, and clearly: `torch.randn(x.shape[1])` gives as many random ones. (Doubling the
+# token would not do: a token of zeros stays as it is.) An output has changed if one of its numbers
+# has. A leak may be weak: each difference above 1e-6 counts, and what is below is rounding. `x`
+# itself must stay as it is; `x.clone()` is a copy. `t.any(dim=-1)` asks, row by row, whether any
+# entry is True, and `torch.stack(columns, dim=1)` puts a list of columns side by side.
+
+
+# %% exercise="leaks" difficulty=2 minutes=12
+def leaks(attend, x):
+    """Boolean (tokens, tokens): True at [i, j] where output i changes with token j."""
+    ### BEGIN SOLUTION
+    before, columns = attend(x), []
+    for j in range(x.shape[0]):
+        changed = x.clone()
+        changed[j] = torch.randn(x.shape[1])
+        moved = (attend(changed) - before).abs() > 1e-6  # (tokens, d_out)
+        columns.append(moved.any(dim=-1))
+    return torch.stack(columns, dim=1)
+    ### END SOLUTION
+
+
+# %% check="leaks"
+leaks = check(leaks)
+
+# %% [markdown]
+# Use it on three masks, with q = k = v = x. The third puts the forbidden weights to 0 after the
+# softmax. Which outputs does a later token move?
+
+
+# %% tags=["nbval-check-output"]
+def attend(x, mask):
+    one = x[None, None]  # one sequence, one head
+    return scaled_dot_product_attention(one, one, one, mask)[0, 0]
+
+
+ways = {
+    "may_attend": lambda x: attend(x, causal),
+    "may_not_attend": lambda x: attend(x, ~causal),
+    "0 after the softmax": lambda x: (x @ x.T / 8**0.5).softmax(-1).tril() @ x,
+}
+for name, way in ways.items():
+    ahead = leaks(way, torch.randn(5, 8)).triu(1)  # above the diagonal
+    print(f"{name:>19}: a later token moves the outputs", ahead.any(1).nonzero().flatten().tolist())
+
+# %% [markdown]
+# The third hides the values of the future. But each weight has been divided by a sum over all keys,
+# and those of the future stand in that sum. So they still move the past.
 #
 # ### Exercise · four conventions
 #
@@ -703,7 +790,8 @@ print("outputs are shuffled along, nothing else:", shuffle_gap < 1e-6)
 # %% [markdown]
 # This is called **permutation equivariance**: attention is an operation on a *set*. The row of
 # *The*, which could not choose between *cat* and *mat*, has already shown it. A model that has to
-# tell *dog bites man* from *man bites dog* must be told the positions: lesson 03.
+# tell *dog bites man* from *man bites dog* must be told the positions: [lesson
+# 03](03_positions.ipynb).
 #
 # There is a second limit. Hold the weights fixed, and attention is **linear** in V: twice the
 # values, twice the output. Its weights are not negative and sum to one (so one more in each value
@@ -722,13 +810,13 @@ print(f"linear in V: {linear_gap < 1e-5}. Outputs beyond the values in 10,000 di
 
 # %% [markdown]
 # So, given its weights, attention moves and mixes what is there. To make something *new* of it
-# takes another part: the feed-forward network (MLP) of lesson 05.
+# takes another part: the feed-forward network (MLP) of [lesson 05](05_feed_forward.ipynb).
 #
 # ## What it costs
 #
-# Every query meets every key: T tokens make T² scores, each a sum of d products. The work grows as
-# T²·d. And the explicit form *keeps* the T² weights. **Predict**: twice the tokens, how much more
-# time, how much more memory?
+# Every query meets every key: T tokens make T² scores, each a sum of d_k products. The work grows
+# as T²·d_k. And the explicit form *keeps* the T² weights. **Predict**: twice the tokens, how much
+# more time, how much more memory?
 
 # %%
 quiz("01-cost")
@@ -768,16 +856,17 @@ for name in ways:
     low, middle, high = torch.tensor(time_growth[name]).quantile(torch.tensor([0.25, 0.5, 0.75]))
     print(
         f"{name:>8}, T doubled: time × {middle:.1f} (middle half of 9 rounds {low:.1f} to "
-        f"{high:.1f}), memory × {memory_growth[name]:.1f}, at {lengths[-1]} tokens "
+        f"{high:.1f}),\n{'':>10}memory × {memory_growth[name]:.1f}, at {lengths[-1]} tokens "
         f"{memory[name][-1]:.0f} MiB"
     )
 
 # %% [markdown]
 # The *work* grows by four, and that is arithmetic. The *time* is measured, and it may say something
-# else. If your explicit form grows by more than four, count what it has to carry: at 2048 tokens
-# and 4 heads the weights fill 64 MiB, too much for the fast memory (the caches) close to the
-# processor. The fused kernel does the same multiplications and never holds the T × T matrix. So it
-# is the control: when *it* grows by about four and the explicit form by more, the likely reason is
+# else. If your explicit form grows by more than four, count what it has to carry. At 2048 tokens
+# and 4 heads the weights fill 64 MiB: too much for the fast memory (the caches) close to the
+# processor. (The memory printed above is larger: for a moment the scores are held beside the
+# weights.) The fused kernel does the same multiplications and never holds the T × T matrix. So it
+# is the control. When *it* grows by about four and the explicit form by more, the likely reason is
 # the weights: making room for them and carrying them, not computing them. (On a busy machine the
 # rounds disagree. Then the table at the end says that it cannot tell.)
 #
@@ -802,7 +891,7 @@ for name in ways:
 #
 # - Scores, and so lse, may be in the hundreds or more, of either sign. `exp` of 89 is already
 #   infinite in float32, and `exp` of −104 is 0, so that ∞/∞ or 0/0 gives NaN. The usual cure is to
-#   take the *greatest* of the logarithms off all of them before the `exp`: a fraction does not
+#   subtract the *greatest* of the logarithms from all of them before the `exp`. A fraction does not
 #   change when numerator and denominator are divided by the same number. (`torch.softmax` does so
 #   inside.)
 # - A query that may attend to nothing in a piece has zeros for its output and lse = −∞ there; if it
@@ -825,6 +914,68 @@ def merge_attention(out_a, lse_a, out_b, lse_b):
 
 # %% check="merge_attention"
 merge_attention = check(merge_attention)
+
+# %% [markdown]
+# ### Exercise · attention in tiles
+#
+# What is merging good for? The keys and values of a long text do not fit into the fast memory close
+# to the processor. So fetch them piece by piece. A **tile** is some neighbouring keys with their
+# values. Work out the attention over one tile alone, merge it with what you have so far, forget the
+# tile and fetch the next one. Then only the scores of one tile exist at a time. This loop (which
+# also cuts the queries into tiles) is [FlashAttention](https://arxiv.org/abs/2205.14135). To carry
+# the denominator of a softmax along like this is called an [online
+# softmax](https://arxiv.org/abs/1805.02867).
+#
+# `q` is (batch, heads, queries, d_head). `tiles` is a list of pairs `(k, v)`, at least one: `k` is
+# (batch, heads, keys, d_head) and `v` is (batch, heads, keys, d_value). The number of keys, 1 or
+# more, may differ from tile to tile. There is no mask. Give what `merge_attention` gives: the
+# output (batch, heads, queries, d_value) over all tiles, and its lse (batch, heads, queries).
+#
+# Use your `attention_scores` and your `merge_attention` (so write that one first).
+# `torch.logsumexp(x, dim=-1)` is the logarithm of the sum of exp(x) over the last axis, and it can
+# handle large numbers. For two pairs a and b, `f(*a, *b)` is the same as
+# `f(a[0], a[1], b[0], b[1])`.
+#
+# Do not put the tiles together again, neither with `torch.cat` nor in another way: in a long text
+# that would not fit. The check counts. It gives your code many small tiles, and looks at the
+# largest tensor that your code makes. Its size must not grow with the number of tiles.
+
+
+# %% exercise="attention_in_tiles" difficulty=2 minutes=15
+def attention_in_tiles(q, tiles):
+    """Attention over keys and values that come tile by tile: (output, lse)."""
+    ### BEGIN SOLUTION
+    result = None
+    for k, v in tiles:
+        scores = attention_scores(q, k)  # (batch, heads, queries, keys of this tile)
+        tile = torch.softmax(scores, dim=-1) @ v, torch.logsumexp(scores, dim=-1)
+        result = tile if result is None else merge_attention(*result, *tile)
+    return result
+    ### END SOLUTION
+
+
+# %% check="attention_in_tiles"
+attention_in_tiles = check(attention_in_tiles)
+
+# %% [markdown]
+# What does it save? Take one text of 4096 keys, and 256 queries. The whole matrix of scores has
+# 256 · 4096 numbers. How much memory does the loop need at once, with smaller and smaller tiles?
+
+# %%
+torch.manual_seed(2)
+q, k, v = torch.randn(1, 1, 256, 64), torch.randn(1, 1, 4096, 64), torch.randn(1, 1, 4096, 64)
+fused = F.scaled_dot_product_attention(q, k, v)
+print(f"the whole matrix of scores: {q.shape[2] * k.shape[2] * 4 / 2**20:.1f} MiB")
+for size in (4096, 1024, 256, 64):
+    tiles = list(zip(k.split(size, dim=2), v.split(size, dim=2), strict=True))
+    peak = device.measure_peak_memory(lambda: attention_in_tiles(q, tiles)) / 2**20
+    gap = (attention_in_tiles(q, tiles)[0] - fused).abs().max().item()
+    print(f"tiles of {size:4}: {peak:4.1f} MiB at once. As the fused kernel, to 1e-5: {gap < 1e-5}")
+
+# %% [markdown]
+# The memory falls with the tile, until what is left does not depend on it. That is the output of
+# all queries, and a few more tensors of its size while two of them are merged. The result stays the
+# same.
 
 # %% [markdown]
 # ## What we measured

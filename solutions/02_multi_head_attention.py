@@ -6,14 +6,15 @@
 # **What if a word needs two things at once?** *It* may need to know who acted, and where. But one
 # softmax has only one unit of attention to share out. What goes to one word is lost for the other,
 # and both arrive mixed together. Every model since 2017 has the same answer: several attentions
-# side by side, the **heads**. GPT-2 has 12 in each layer, Llama-3 8B has 32.
+# side by side, the **heads**. A model stacks many layers, and each layer has such heads: 12 of them
+# in GPT-2, 32 in Llama-3 8B.
 #
 # At the end of this lesson you will have written multi-head attention in every form that today's
-# models use: for one sequence, between two, and with keys shared among heads as in Llama. You
-# will have trained one head against four. You will know what heads cost (the answer may surprise
-# you) and how to move weights between your code and PyTorch's.
+# models use. That means: for one sequence, between two, and with keys shared among heads as in
+# Llama. You will have trained one head against four. You will know what heads cost (the answer may
+# surprise you) and how to move weights between your code and PyTorch's.
 #
-# *About 120 minutes. You need: [lesson 01](01_attention.ipynb).*
+# *About 160 minutes. You need: [lesson 01](01_attention.ipynb).*
 
 # %%
 import time
@@ -22,17 +23,18 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tfcourse import Claims, attention, check, figures, hint, mine, quiz
+from tfcourse import Claims, attention, check, figures, hint, mine, quiz, reveal
 from tfcourse.experiments import mean_and_spread, recorded, several_heads, study
 from tfcourse.widgets import AttentionMap
 
 # %% [markdown]
 # ## One softmax must compromise
 #
-# Nine tokens. Token 2 holds a letter, token 8 holds a letter, and token 5 needs both: *which letter
-# stands at 2, and which at 8?* All twelve letters are written in the same numbers: each has a
-# vector, its **embedding**, and that vector is its value wherever it stands. We may choose the
-# query of token 5 freely. The key of token 2 points along one axis, that of token 8 along another.
+# Nine [tokens](glossary.ipynb#cell-id=token). Token 2 holds a letter, token 8 holds a letter, and
+# token 5 needs both: *which letter stands at 2, and which at 8?* Each of the twelve letters has a
+# vector of 16 numbers, its **embedding**, and that vector is its value wherever it stands. We may
+# choose the query of token 5 freely. The key of token 2 points along one axis, that of token 8
+# along another.
 
 # %%
 quiz("02-compromise")
@@ -71,24 +73,28 @@ for name, number in found.items():
 # 2 and D at 8 gives. Whatever comes after this head, it can never find out which was which. Two
 # heads give both letters side by side, and nothing is lost.
 #
-# But look at the second line. With 60% and 40% no two pairs coincide. Is that a way out for one
-# head? It depends on who reads the vector. Take a **linear** readout: it gives each letter a
-# score, and the score grows in proportion to the letter's share. For place 2 that works: the
-# letter with 60% scores higher than the one with 40%, and all others have 0%. For place 8 it
-# would have to prefer 40% to 60%, and also to 0%. No straight line does that. An **MLP** (two
-# linear layers with a bend between them, lesson 05) can.
+# But look at the second line. (1.02 and 0.98 give the scores 20.4 / 2 = 10.2 and 19.6 / 2 = 9.8,
+# and the softmax makes 60% and 40% of this difference of 0.4.) With 60% and 40% no two pairs
+# coincide. Is that a way out for one head? It depends on who reads the vector. Take a **linear**
+# readout: it gives each letter a score, and the score grows in proportion to the letter's share.
+# For place 2 that works: the letter with 60% scores higher than the one with 40%, and all others
+# have 0%. For place 8 it would have to prefer 40% to 60%, and also to 0%. No straight line does
+# that. An **MLP** (two linear layers with a bend between them, [lesson 05](05_feed_forward.ipynb))
+# can.
 #
 # ### Does training find a way out?
 #
-# So far we chose the queries. Now training chooses them. The game is like that of lesson 01, but
-# harder. Eight cards have a name (1 to 8) and one of twelve letters. A question names **four**
-# cards in order, say 3, 1, 7, 5. It is one token: the sum of four vectors, which say *3 comes
-# first*, *1 comes second*, and so on. The answer is the four letters, in that order. Between the
-# cards and the answer there is one attention with d_model = 32, and a linear readout.
+# So far we chose the queries. Now training chooses them. The game is like that of [lesson
+# 01](01_attention.ipynb), but harder. Eight cards have a name (1 to 8) and one of twelve letters. A
+# question names **four** cards in order, say 3, 1, 7, 5. It is one token: the sum of four vectors,
+# which say *3 comes first*, *1 comes second*, and so on. The answer is the four letters, in that
+# order. Between the cards and the answer there is one attention with
+# [d_model](glossary.ipynb#cell-id=d_model) = 32 (each card and each question is 32 numbers), and a
+# linear readout.
 #
-# We train it with one head, and with four heads. Both have the same number of parameters. (You
-# will soon see why.) Guessing a letter is right once in twelve. **Predict**: how many of its
-# answers will the single head get right?
+# We train it with one head, and with four heads. Both have the same number of
+# [parameters](glossary.ipynb#cell-id=parameter). (You will soon see why.) Guessing a letter is
+# right once in twelve. **Predict**: how many of its answers will the single head get right?
 
 # %%
 RETRAIN = False
@@ -112,8 +118,10 @@ train_live("4 cards, 4 heads")
 
 # %% [markdown]
 # That was one seed. The record holds five of them, and each arm (each kind of model) with the
-# learning rate that was best for it on other seeds. The grey line is computed: the least loss of
-# somebody who knows *which* four letters are meant, but not their order.
+# [learning rate](glossary.ipynb#cell-id=learning-rate) that was best for it on other
+# [seeds](glossary.ipynb#cell-id=seed). The loss is the mean surprise at the right letter, in
+# [nats](glossary.ipynb#cell-id=nat): ln 12 ≈ 2.5 is blind guessing. The grey line is computed: the
+# lowest possible loss of somebody who knows *which* four letters are meant, but not their order.
 
 # %%
 shown = ("4 cards, 1 head", "4 cards, 2 heads", "4 cards, 4 heads")
@@ -159,10 +167,12 @@ for arm in record["settings"]["arms"]:
 # So one head *can* find the way out, if something behind it is able to read the shares. Several
 # heads do not need it.
 #
-# Two heads give all of both, side by side. But two heads of what size? Two whole attentions would
-# double the work. The trick of the paper: each head gets only a part of the numbers. Every token
-# is a row of **d_model** numbers. With d_model = 512 and 8 heads, each head works on **d_head** =
-# 512 / 8 = 64 of them.
+# ### How large is a head?
+#
+# So we want several heads. But how large should each of them be? Two whole attentions side by side
+# would double the work. The trick of the paper: each head gets only a part of the numbers. Every
+# token is a row of **d_model** numbers. With d_model = 512 and 8 heads, each head works on
+# **d_head** = 512 / 8 = 64 of them.
 #
 # Two tools for that. `reshape` (or `view`) gives the same numbers other axes, and `transpose` swaps
 # two axes. Look at the order of the numbers:
@@ -182,9 +192,13 @@ print("reshape(3, 2):                 ", row.reshape(3, 2).tolist())
 # numbers* (head 0 gets the first d_head of them) and put the heads before the tokens: (batch,
 # heads, tokens, d_head). `n_heads` divides d_model. Then the attention that you know works on all
 # heads at once.
+#
+# (Models are trained through such functions, so the checks of this lesson look at the
+# [gradients](glossary.ipynb#cell-id=gradient) too. Compute with torch's tensors all the way:
+# numbers taken out by `.item()` or put into a new `torch.tensor(…)` have no gradient.)
 
 
-# %% exercise="split_heads" difficulty=1 minutes=8
+# %% exercise="split_heads" difficulty=1 minutes=15
 def split_heads(x, n_heads):
     """(batch, tokens, d_model) -> (batch, heads, tokens, d_head)"""
     ### BEGIN SOLUTION
@@ -233,15 +247,16 @@ print("head 0, viewed:", wrong[0, 0].int().tolist())
 # ## The whole of it
 #
 # Where do q, k and v come from? From the same tokens x, by three learned matrices. The results of
-# the heads then stand side by side, and no number of one head has met a number of another. So a
-# fourth matrix mixes them at the end:
+# the heads then stand side by side: head 0 fills the first d_head numbers of a row, head 1 the
+# next. No number of one head has met a number of another, and each head has written into its own
+# strip only. So a fourth matrix mixes them at the end:
 #
 # $$\mathrm{head}_i = \operatorname{attention}(xW^Q_i,\; xW^K_i,\; xW^V_i), \qquad
 #   \mathrm{out} = [\mathrm{head}_1, \dots, \mathrm{head}_h]\,W^O$$
 #
-# Here x is (tokens, d_model); $W^Q_i$, $W^K_i$, $W^V_i$ are head i's own matrices (d_model,
-# d_head); h is the number of heads, `n_heads`; the brackets put the heads side by side; $W^O$ is
-# (d_model, d_model). (Head 1 of the formula is head 0 in code.)
+# Here x is (tokens, d_model). $W^Q_i$, $W^K_i$, $W^V_i$ are head i's own matrices (d_model,
+# d_head), and h is the number of heads, `n_heads`. The brackets put the heads side by side. $W^O$
+# is (d_model, d_model). (Head 1 of the formula is head 0 in code.)
 #
 # Written like that, it is a loop over heads. In practice nobody loops. **Predict**: here are three
 # ways to compute it. Head by head; the matrices of all heads side by side, one product each for q,
@@ -277,19 +292,19 @@ print("the three forms agree to 1e-5:", forms_gap < 1e-5)
 # many models store that one matrix: in [GPT-2's
 # code](https://github.com/openai/gpt-2/blob/master/src/model.py) it is called `c_attn`.
 #
-# Two more tools. `nn.Module` is the class of everything that has parameters: `__init__` makes
-# them, `forward` uses them, and `module(x)` calls `forward(x)`. `nn.Linear(d_in, d_out)` is a
-# matrix and a bias that are learned. It keeps its matrix the other way round, as `weight` of shape
-# (d_out, d_in), and computes `x @ weight.T + bias`.
+# Two more tools. `nn.Module` is the class of everything that has parameters: `__init__` makes them,
+# `forward` uses them, and `module(x)` calls `forward(x)`. `nn.Linear(d_in, d_out)` is a matrix and
+# a [bias](glossary.ipynb#cell-id=bias) that are learned. It keeps its matrix the other way round,
+# as `weight` of shape (d_out, d_in), and computes `x @ weight.T + bias`.
 #
 # ### Exercise · multi-head attention
 #
-# `__init__` is there: `qkv` is the single projection, and what it gives holds all of q first,
-# then all of k, then all of v; cut it into these three *before* you split heads. `out` is the
-# last projection. Add what it has to remember, and write `forward`.
+# `__init__` is there. `qkv` is the single projection. What it gives holds all of q first, then all
+# of k, then all of v: cut it into these three *before* you split heads. `out` is the last
+# projection. Add what it has to remember, and write `forward`.
 #
 # `x` is (batch, tokens, d_model). `mask` is None, or boolean with True = may attend, and
-# broadcasts, with two axes or more, to (batch, heads, queries, keys): it may be causal, padding,
+# broadcasts, with two axes or more, to (batch, heads, queries, keys). It may be causal, padding,
 # another one for each head, anything. Where a query may attend to nothing, its heads give zeros.
 # Use `split_heads`, `merge_heads`, and `attention.scaled_dot_product_attention(q, k, v, mask)`,
 # which does all that, or `mine.scaled_dot_product_attention`, your own.
@@ -384,11 +399,13 @@ print(f"right answers        {shares(right)}")
 # another seed the columns are in another order.
 #
 # The only head spreads over all four cards, in shares that are not quite equal. Where it gives a
-# card most, it is right most often. That is the 60% and 40% from above, found by training: a linear
-# readout can use it for one place, and for that one alone.
+# card most, it is right most often. How can so small a lead do so much? The answer is the letter
+# with the *highest* score, and by how much it is the highest does not count. That is the 60% and
+# 40% from above, found by training: a linear readout can use it for one place, and for that one
+# alone.
 #
-# In [lesson 10](10_inside_the_heads.ipynb) you will see maps of a language model. Its heads share
-# the work, too, but less neatly.
+# In lesson 10 you will see maps of a language model. Its heads share the work, too, but less
+# neatly.
 
 # %% [markdown]
 # ## What do heads cost?
@@ -484,17 +501,98 @@ for name, module in {"default": trap, "batch_first=True": right}.items():
     print(f"{name:>16}: output of sequence 0 moves by {moved:.2f}")
 
 # %% [markdown]
-# No error, the right shape, and the sequences of a batch read each other. The experiment that
-# finds it is the one of lesson 01: change one part of the input, and see what moves.
+# No error, the right shape, and the sequences of a [batch](glossary.ipynb#cell-id=batch) read each
+# other. The experiment that finds it is the one of [lesson 01](01_attention.ipynb): change one part
+# of the input, and see what moves.
 #
-# Are our module and PyTorch's the same thing? Copy the weights over and compare. `from_torch` only
-# moves numbers: `in_proj_weight` has q, k and v stacked, just as our `qkv`.
+# Apart from the traps, is PyTorch's module the same thing as yours? The test is a copy: give it
+# your weights, and compare the outputs. You need the same step whenever published weights are to
+# run in code of your own.
+#
+# `module.state_dict()` gives the weights of a module as a dict, from names to tensors.
+# `module.load_state_dict(state)` copies such a dict into the parameters of the same names. (The
+# cell above did it with the weights of `trap`.) It raises an error where a name is missing, where
+# it does not know a name, and where a shape does not fit. Which names does PyTorch's module have?
 
 # %% tags=["nbval-check-output"]
-ours = attention.from_torch(right)
+for bias in (True, False):
+    print(f"nn.MultiheadAttention(48, 6, bias={bias})")
+    for name, tensor in nn.MultiheadAttention(48, 6, bias=bias).state_dict().items():
+        print(f"{name:>20}: {tuple(tensor.shape)}")
+
+# %% [markdown]
+# `out_proj` is an `nn.Linear`. `in_proj_weight` holds three matrices on top of each other: first
+# q's, then k's, then v's, each as an `nn.Linear` would keep it. `in_proj_bias` holds the biases of
+# these three in the same order, in one long row. PyTorch cuts its heads as you do, out of
+# neighbouring numbers. So the copy does not depend on the number of heads.
+#
+# ### Exercise · copy the weights
+#
+# Make the dict that `nn.MultiheadAttention(d_model, n_heads, batch_first=True)` can load: the
+# names are those printed above, each with its tensor. `w_q`, `w_k`, `w_v` and `w_o` are your four
+# matrices, each (d_model, d_model), multiplied from the right as above: `x @ w_q`. `biases` is
+# None or (4, d_model). Its rows are the biases of q, k, v and of the output, so that q is
+# `x @ w_q + biases[0]`. With None the dict holds no biases: it is for a module that was made with
+# `bias=False`.
+#
+# (`torch.cat([a, b])` puts the matrix b below the matrix a, `w.T` swaps rows and columns, and
+# `reshape(-1)` lays a table's rows one after the other.) Be careful: all four matrices are square.
+# If one of them stands in the wrong place or the wrong way round, no error will tell you.
+
+
+# %% exercise="torch_weights" difficulty=2 minutes=15
+def torch_weights(w_q, w_k, w_v, w_o, biases=None):
+    """Your matrices -> a state dict with the names that PyTorch's module has"""
+    ### BEGIN SOLUTION
+    state = {
+        "in_proj_weight": torch.cat([w_q.T, w_k.T, w_v.T]),  # (3 * d_model, d_model)
+        "out_proj.weight": w_o.T,
+    }
+    if biases is not None:
+        state["in_proj_bias"] = biases[:3].reshape(-1)  # (3 * d_model,)
+        state["out_proj.bias"] = biases[3]
+    return state
+    ### END SOLUTION
+
+
+# %% check="torch_weights"
+torch_weights = check(torch_weights)
+
+# %% [markdown]
+# Now the test. On one side stand your own heads, on the other PyTorch's module with your dict. A
+# causal mask goes to both. For PyTorch it has to be translated: that was the first trap. A second
+# dict has q and k swapped on purpose. **Predict**: will `load_state_dict` refuse it?
+
+# %% tags=["after-prediction"]
+torch.manual_seed(0)
+x, biases = torch.randn(2, 10, 48), torch.randn(4, 48) / 4
+w_q, w_k, w_v, w_o = torch.randn(4, 48, 48) / 48**0.5
 may_attend = attention.causal_mask(10)
 may_not = attention.convert_mask(may_attend, "may_attend", "may_not_attend")
-theirs, _ = right(x, x, x, attn_mask=may_not)
+
+q, k, v = (split_heads(x @ w + b, 6) for w, b in zip((w_q, w_k, w_v), biases[:3], strict=True))
+by_hand = merge_heads(attend(q, k, v, may_attend)) @ w_o + biases[3]
+
+states = {
+    "q and k swapped": torch_weights(w_k, w_q, w_v, w_o, biases[[1, 0, 2, 3]]),
+    "your copy": torch_weights(w_q, w_k, w_v, w_o, biases),
+}
+module = nn.MultiheadAttention(48, 6, batch_first=True)
+for name, state in states.items():
+    module.load_state_dict(state)
+    theirs, _ = module(x, x, x, attn_mask=may_not)
+    print(f"{name:>16}: the outputs differ by at most {(theirs - by_hand).abs().max():.1g}")
+
+# %% [markdown]
+# With your copy, the difference is rounding: the two are the same thing. The swapped dict loads
+# without complaint, because every name and every shape fits. Only the outputs tell. So after a
+# copy, always compare outputs, and not only names and shapes.
+#
+# The way back is the same work in the other direction. `attention.from_torch` does it: our `qkv`
+# has q, k and v stacked, just as `in_proj_weight` has them.
+
+# %% tags=["nbval-check-output"]
+ours = attention.from_torch(module)
 copied_gap = (ours(x, mask=may_attend) - theirs).abs().max().item()
 print("equal to 1e-6:", copied_gap < 1e-6)
 
@@ -544,8 +642,9 @@ AttentionMap(weights[0], written, read, title="Where does each written word look
 #
 # ## Sharing keys: grouped-query attention
 #
-# A model stacks many such attentions, one in each layer (lesson 06). When it writes, it computes
-# one token after the other. Its mask is causal, so the keys and values of the past never change.
+# A model stacks many such attentions, one in each layer ([lesson 06](06_transformer_block.ipynb)).
+# When it writes, it computes one token after the other. Its mask is
+# [causal](glossary.ipynb#cell-id=causal-mask), so the keys and values of the past never change.
 # They are computed once and kept, in the **KV cache**.
 #
 # ![](drawings/cache.svg)
@@ -633,9 +732,10 @@ print(f"with 8 heads of keys and values: {grouped / 1e6:.1f}M")
 # ### Exercise · what each head adds
 #
 # `heads` is (batch, heads, tokens, d_head), before merging. `w_o` is the weight of the output
-# projection as `nn.Linear` stores it, (d_out, heads · d_head), so that the output is
-# `F.linear(merge_heads(heads), w_o)`. Return the part of each head, (batch, heads, tokens, d_out).
-# Summed over the heads, the parts are the output.
+# projection as `nn.Linear` stores it: (d_out, d_in), one row for each number that comes out, one
+# column for each that goes in. Here d_in = heads · d_head, so that the output is
+# `F.linear(merge_heads(heads), w_o)`. (`F.linear(x, w)` is `x @ w.T`.) Return the part of each
+# head, (batch, heads, tokens, d_out). Summed over the heads, the parts are the output.
 
 
 # %% exercise="head_contributions" graded=true points=3 difficulty=3 minutes=20

@@ -7,19 +7,20 @@
 # are the same three words. To the attention that you have built so far they are the same
 # sentence.
 #
-# At the end of this lesson you will have given a model four different senses of place: waves
-# added to the words (the Transformer of 2017), learned vectors (GPT-2), a turning of queries and
-# keys (Llama 2 and 3), and a plain penalty for distance. You will have measured which of them
+# At the end of this lesson you will have given a model four different senses of place. They are
+# waves added to the words (the Transformer of 2017), learned vectors (GPT-2), a turning of queries
+# and keys (Llama 2 and 3), and a plain penalty for distance. You will have measured which of them
 # still work on texts longer than any that the model was trained on. And you will have seen how
 # easily such a comparison goes wrong.
 #
-# *About 120 minutes. You need: lessons 01 and 02; what sine and cosine are.*
+# *About 150 minutes. You need: lessons [01](01_attention.ipynb) and
+# [02](02_multi_head_attention.ipynb); what sine and cosine are.*
 
 # %%
 import torch
 from torch import nn
 
-from tfcourse import Claims, attention, check, figures, hint, positions, quiz
+from tfcourse import Claims, attention, check, figures, hint, positions, quiz, reveal
 from tfcourse.experiments import lengths, mean_and_spread, recorded, verdicts
 from tfcourse.experiments.study import losses
 from tfcourse.widgets import RotaryClock, SinusoidalEncoding
@@ -53,8 +54,11 @@ order_gap = max(
 print("every word has the same output in both, to 1e-6:", order_gap < 1e-6)
 
 # %% [markdown]
-# Attention sees a *set*, as lesson 01 said. So the order must come in from outside. The simplest
-# way is to add it to the word's vector: the first layer reads *embedding + vector of the place*.
+# Attention sees a *set*, as [lesson 01](01_attention.ipynb) said (there it was called [permutation
+# equivariance](glossary.ipynb#cell-id=permutation-equivariance)). So the order must come in from
+# outside. The simplest way is to add it to the word's vector, its
+# [embedding](glossary.ipynb#cell-id=embedding): the first layer reads *embedding + vector of the
+# place*.
 #
 # Which vector for which place? The first idea is the number itself: 0, 1, 2, …, 5000. But the
 # numbers of a word are not much larger than 1, and at position 5000 nothing would be left of it.
@@ -78,9 +82,11 @@ for pos in range(8):
 # $$\mathrm{PE}(pos, 2i) = \sin\frac{pos}{\mathrm{base}^{2i/d}}, \qquad
 #   \mathrm{PE}(pos, 2i+1) = \cos\frac{pos}{\mathrm{base}^{2i/d}}$$
 #
-# Here $pos$ is the position, 0, 1, 2, …; $d$ is `d_model`, the width of a word's vector; $i$ = 0,
-# 1, …, d/2 − 1 counts the *pairs* of numbers; and base is 10000. The first pair has base⁰ = 1 and
-# goes round once in 2π ≈ 6.3 positions. The last needs tens of thousands.
+# PE stands for *positional encoding*: PE(pos, j) is number j of the vector for position $pos$ = 0,
+# 1, 2, … $d$ is `d_model`, the width of a word's vector. $i$ = 0, 1, …, d/2 − 1 counts the *pairs*
+# of numbers, and base is 10000. With each position, pair i turns by the angle
+# $1 / \mathrm{base}^{2i/d}$. This is its **frequency**, often written ω. The first pair has base⁰ =
+# 1 and goes round once in 2π ≈ 6.3 positions. The last needs tens of thousands.
 #
 # Why a sine *and* a cosine? Together they are a point on a circle, the hand of a clock. A sine
 # alone has the same height twice in each turn, on the way up and on the way down. A hand never
@@ -155,10 +161,10 @@ print(early[:4, :4].float().round(decimals=3) + 0.0)  # + 0.0 makes −0 a plain
 print("cos 3, sin 3:", f"{torch.tensor(3.0).cos():.3f}, {torch.tensor(3.0).sin():.3f}")
 
 # %% [markdown]
-# One matrix for all positions (you see its first two blocks), zero except for 2 × 2 blocks along
-# the diagonal, and in each block a cosine and a sine: **a rotation**. The first pair turns by 3
-# for three steps. So a layer that looks for "the word three before me" needs to learn a single
-# matrix, not one for each place.
+# It is one matrix for all positions (you see its first two blocks). It is zero except for 2 × 2
+# blocks along the diagonal, and in each block stand a cosine and a sine: **a rotation**. The first
+# pair turns by 3 for three steps. So a layer that looks for "the word three before me" needs to
+# learn a single matrix, not one for each place.
 #
 # And two hands turned by the same angle keep the angle between them. So the dot product of two
 # positions can depend on nothing but their offset:
@@ -209,16 +215,19 @@ times_root = {
 print("word × √d, started with", {start: round(x, 1) for start, x in times_root.items()})
 
 # %% [markdown]
-# Sixteen to one: the place would drown the word. One sentence of the paper takes care of that: *In
-# the embedding layers, we multiply those weights by √d_model.* Now it is 22.6 to 16.
+# A length is the root of a sum of squares. A word has d squares of about 1/d: √(d · 1/d) = 1. A
+# place has d/2 pairs of 1 each: √(d/2) = 16. So the place would drown the word. One sentence of
+# the paper takes care of that: *In the embedding layers, we multiply those weights by √d_model.*
+# This multiplies the words alone. The waves stay as they are. Now it is 22.6 to 16.
 #
-# PyTorch's own `nn.Embedding` starts with a variance of 1, so there the word is 22.6 long to begin
-# with. Multiply it by √d again, and it is 512 long: now the word drowns the place. The factor
-# belongs to the initialization, not to the architecture.
+# PyTorch's own `nn.Embedding` (a table of embeddings, one row a word) starts with a variance of 1,
+# so there the word is 22.6 long to begin with. Multiply it by √d again, and it is 512 long: now the
+# word drowns the place. The factor belongs to the initialization, not to the architecture.
 #
-# The √d does a second thing, easily missed. It also makes the *sum* larger: the **residual
-# stream**, the vectors that run from block to block, and to which every block adds its part. Keep
-# this in mind.
+# The √d does a second thing, easily missed. It also makes the *sum* of word and place larger. This
+# sum is what the first [block](glossary.ipynb#cell-id=block) reads. It is the start of the
+# **residual stream**, the vectors that run from block to block, and to which every block adds its
+# part. Keep this in mind.
 #
 # ## Or let it learn them
 #
@@ -233,7 +242,7 @@ table = positions.LearnedPositions(max_tokens=64, d_model=32)
 try:
     table(65)
 except ValueError as error:
-    print(error)
+    print(str(error).replace(". ", ".\n"))
 
 # %% [markdown]
 # The paper on the Transformer tried both: "We also experimented with using learned positional
@@ -243,19 +252,21 @@ except ValueError as error:
 # *May*. Did anybody look?
 #
 # Let us look. A small language model (two blocks, d_model = 64) reads Python's manual, 64
-# characters at a time, and learns to guess the next character. Then we measure it on windows of
-# 128 characters. The learned table has 128 rows, so that it can be asked, but only 64 of them are
-# ever trained. Three more kinds run along, which you will build further below: rotary, ALiBi, and
-# none at all.
+# characters at a time, and learns to guess the next character. Then we measure it on windows of 128
+# characters. The learned table has 128 rows, so that it can be asked, but only 64 of them are ever
+# trained. Three more kinds are trained as well, which you will build further below: rotary, ALiBi,
+# and none at all.
 
 # %%
 quiz("03-longer")
 
 # %% [markdown]
-# Here is a short run of it, live, with two kinds of position. The loss is the mean surprise at
-# the next character, in *nats*: lower is better. There are about a hundred different characters,
-# so ln 100 ≈ 4.6 is blind guessing; an untrained model starts there. *Inside* are the 64 trained
-# positions, *beyond* the 64 after them, both on pages that the model has never seen.
+# Here is a short run of it, live, with two kinds of position. Both have a *small* stream: a word
+# is 1 long, nothing is multiplied by √d, and the waves are divided by √d instead. The loss is the
+# mean surprise at the next character (the [cross-entropy](glossary.ipynb#cell-id=cross-entropy)),
+# in [nats](glossary.ipynb#cell-id=nat): lower is better. There are about a hundred different
+# characters, so ln 100 ≈ 4.6 is blind guessing; an untrained model starts there. *Inside* are the
+# 64 trained positions, *beyond* the 64 after them, both on pages that the model has never seen.
 
 # %% tags=["after-prediction"]
 STEPS = 80
@@ -267,13 +278,14 @@ for arm in ("learned, small", "sinusoidal, small"):
 # %% [markdown]
 # Eighty steps are too few to say anything. The whole experiment takes about twenty-five minutes.
 # Its record lies in `data/lengths.json`, with the command that made it. `RETRAIN = True` makes it
-# anew on your machine.
+# again on your machine.
 #
 # ## A comparison that looks fair
 #
-# First we do what seems natural. Sinusoidal positions run as the paper has them, with × √d.
-# Learned positions run as in GPT-2: small words, small positions, no factor. The same data, the
-# same steps, the same learning rate for both, five seeds each:
+# First we do what seems natural. Sinusoidal positions run as the paper has them: the words × √d,
+# plus the waves as they are. Learned positions run as in GPT-2: small words plus small positions,
+# no factor. The same data, the same steps, the same learning rate for both, five
+# [seeds](glossary.ipynb#cell-id=seed) each:
 
 # %%
 RETRAIN = False
@@ -289,8 +301,9 @@ print("difference, seed by seed:", lengths.gap(one_rate, *usual), "nats")
 
 # %% [markdown]
 # ± is the standard deviation over five seeds. The seeds share their data from arm to arm, so the
-# difference is taken seed by seed. In brackets stands its 95% interval: where five other seeds
-# would probably put it.
+# difference is taken seed by seed. In brackets stands its 95%
+# [interval](glossary.ipynb#cell-id=confidence-interval): the true differences that these five seeds
+# do not rule out.
 #
 # So the learned positions are better, and 0 is not in the interval. Is that a finding about waves
 # and learned vectors?
@@ -303,17 +316,21 @@ quiz("03-fair")
 #
 # The two runs differ in *two* things: the kind of position, and the scale of the stream. Such a
 # pair of causes is called **confounded**: whatever comes out, one cannot tell which of them did
-# it. The remedy is to cross them, each kind with each scale (a **factorial** design):
+# it. The remedy is to cross them, each kind with each scale (a **factorial** design). This is what
+# the first block reads in each of the four arms:
 #
 # | | small stream | stream × √d |
 # |---|---|---|
-# | learned | as in GPT-2 | new |
-# | sinusoidal | new | as in 2017 |
+# | learned | word + vector (as in GPT-2) | √d · (word + vector) (new) |
+# | sinusoidal | word + waves / √d (new) | √d · word + waves (as in 2017) |
 #
-# In all four, a position starts equally long beside its word. "× √d" multiplies *word and
-# position together*. Four arms allow two questions: what does the kind change, on average over
-# both scales, and what does the scale change, on average over both kinds? Added up, the two
-# answers give the difference above.
+# The arm of 2017 is √d · (word + waves / √d) as well. So in both rows the right column is the left
+# one times √d. A word starts 1 long on the left, and in all four arms a position starts √½ ≈ 0.7
+# times as long as its word. (A learned vector is made that long, to be as long as the waves.)
+#
+# Four arms allow two questions: what does the kind change, on average over both scales, and what
+# does the scale change, on average over both kinds? Added up, the two answers give the difference
+# above.
 
 
 # %% tags=["after-prediction"]
@@ -334,10 +351,11 @@ show(one_rate)
 # hundredth of a nat, and its interval contains 0.
 #
 # Is a small stream better, then? Not so fast. One more thing is the same in all four arms and
-# should perhaps not be: the **learning rate**. One rate for all looks fair. But it may suit one
-# arm better than another. So each arm was tried with several rates, on two other seeds. (**Pilot
-# seeds**: they only choose the rate. Their losses are not reported, for a rate that was chosen by
-# luck looks too good on the seeds that chose it.)
+# should perhaps not be: the [**learning rate**](glossary.ipynb#cell-id=learning-rate). One rate
+# for all looks fair. But it may suit one arm better than another. So each arm was tried with
+# several rates, on two other seeds. (**Pilot seeds**: they only choose the rate. The next figure
+# shows their losses, but no result is taken from them: a rate that was chosen by luck looks too
+# good on the seeds that chose it.)
 
 # %%
 rates = record["settings"]["rates"]
@@ -416,12 +434,16 @@ figures.lines(
 # does not help, it misleads. The formula of the waves goes on for ever. The layers that read it do
 # not. (A guess, not measured: the slow hands point, beyond 64, where they have never pointed.)
 #
-# **Rotary** is the best inside, holds for half as much again, and then climbs steeply. So its mean
-# over 65 to 128 is a mean over a cliff, as the last column shows.
+# **Rotary** is the best inside, holds up to one and a half times the trained length, and then
+# climbs steeply. So its mean over 65 to 128 mixes a good part with a bad one, as the last column
+# shows. (What is new to it so far out? The section *Rotary positions for longer texts* will say.)
 #
 # **ALiBi** goes on as if nothing had happened. It is time to see what these two do. And *none*? A
-# causal model is not quite blind without positions: token 0 sees one key, token 9 sees ten. It is
-# much worse inside, and loses little beyond.
+# model with a [causal mask](glossary.ipynb#cell-id=causal-mask) is not quite blind without
+# positions: token 0 sees one key, token 9 sees ten. If a head attends to all of them equally, the
+# first token's value has a share of 1 at token 0 and of 1/10 at token 9. A later layer can read
+# from such a share how far on a token stands. The model is much worse inside, and loses little
+# beyond.
 #
 # ## Turn the queries and keys
 #
@@ -447,10 +469,12 @@ quiz("03-shift")
 # (tokens,) says at which position each token stands. Its entries are whole numbers, in any order,
 # perhaps negative: when a model writes, the next token comes alone, and its position is not 0.
 # Neighbours make a pair: numbers 2i and 2i + 1. `base` is any number above 1. Turn every pair by
-# its angle.
+# its angle. (As in [lesson 02](02_multi_head_attention.ipynb), the
+# [gradient](glossary.ipynb#cell-id=gradient) has to get through: `x` stays a torch tensor all the
+# way, without `.item()` and without a new `torch.tensor(…)`.)
 
 
-# %% exercise="rotate_pairs" difficulty=2 minutes=15
+# %% exercise="rotate_pairs" difficulty=2 minutes=20
 def rotate_pairs(x, where, base=10000.0):
     """Every pair turned by its angle; the same shape as x"""
     ### BEGIN SOLUTION
@@ -467,7 +491,10 @@ def rotate_pairs(x, where, base=10000.0):
 rotate_pairs = check(rotate_pairs)
 
 # %% [markdown]
-# Now one query and one key, with each pair as a clock. Move the one, then the other, then both.
+# Now one query and one key, with each pair as a clock. Query and key have a hand each. Its thin
+# line shows the direction, its thick part the length, and the dotted line where it stood before
+# the turn. The bar beside a clock is what the pair adds to the score. Move the query, then the
+# key, then both.
 
 # %% tags=["after-prediction"]
 RotaryClock(d_head=8, seed=59)
@@ -553,11 +580,11 @@ figures.lines(
 )
 
 # %% [markdown]
-# A query and a key that point the same way match less and less with the distance, in waves: the
+# A query and a key that point the same way match less and less with the distance, in waves. The
 # fast pairs soon turn away from each other, the slow ones hold on. For any other key there is no
 # such rule: the mean stays at 0, and single scores (the band) are as large far away as they are
-# near. So rotary positions do not weaken what is far. A model that wants to look far can choose
-# its queries and keys so that they match there.
+# near. So rotary positions do not weaken what is far. A model that wants to look far can choose its
+# queries and keys so that they match there.
 #
 # ### Two layouts
 #
@@ -579,9 +606,9 @@ print("not reordered, they differ by", f"{(straight - split_half(x, where)).abs(
 
 # %% [markdown]
 # A model trained with the one and run with the other raises no error: every shape fits. It only
-# writes worse. To convert a **checkpoint** (a file of trained weights), one permutes the output
-# numbers of $W^Q$ and $W^K$ instead (the *rows* of `nn.Linear.weight`), once and for all. You will
-# meet this again in lesson 11, with a real model.
+# writes worse text. To convert a **checkpoint** (a file of trained weights), one permutes the
+# output numbers of $W^Q$ and $W^K$ instead (the *rows* of `nn.Linear.weight`), once and for all.
+# You will meet this again in lesson 11, with a real model.
 #
 # ### Find the bug · two layouts
 #
@@ -614,8 +641,8 @@ apply_rotary = check(apply_rotary)
 # ## A plain penalty
 #
 # What if we only want *near counts more than far*? Then let us say just that. **ALiBi** leaves
-# words, queries and keys as they are. It subtracts something from each score, and more of it the
-# farther away the key is:
+# words, queries and keys as they are. It subtracts something from each
+# [score](glossary.ipynb#cell-id=scores), and more of it the farther away the key is:
 #
 # $$\text{score}_{ij} = \frac{q_i \cdot k_j}{\sqrt{d_{\mathrm{head}}}} - s_h\,|i - j|,
 #   \qquad s_h = 2^{-8h/n_{\mathrm{heads}}}$$
@@ -660,11 +687,113 @@ figures.lines(
 
 # %% [markdown]
 # Now ALiBi's line in the figure of the experiment makes sense. Distance 100 is just a little
-# farther than distance 60: the steep heads hear neither, the flat ones hear both nearly alike. The
-# other side of the coin: what is far is *always* heard less, in every head.
+# farther than distance 60: the steep heads hear neither, the flat ones hear both nearly alike. That
+# has a price: what is far is *always* heard less, in every head.
 #
-# Most language models of today have rotary positions. For longer texts their base is made larger,
-# so that the hands turn more slowly, and the model is trained a little more on long texts.
+# Most language models of today have rotary positions nevertheless, and many of them read texts much
+# longer than those that they were first trained on. How?
+#
+# ## Rotary positions for longer texts
+#
+# In our experiment, rotary held up to one and a half times the trained length, and then it failed.
+# Llama 2 was trained on 4096 tokens. Suppose that you want to give it 16384.
+#
+# What is new for the model in such a text? A score depends on the distance of query and key alone,
+# and at distance $m$ pair $i$ has turned by the angle $m \cdot \mathrm{base}^{-2i/d}$. A fast pair
+# goes round many times in training. So it meets every direction, and a longer text brings no new
+# one. A slow pair may not get round once. **Predict**: Llama 2 has d_head = 128, so 64 pairs, and
+# base 10000. How many of them do not get round once within 4096 tokens?
+
+# %% tags=["after-prediction", "nbval-check-output"]
+speeds = 10000.0 ** (-torch.arange(64) / 64)  # of each pair, in radians a token
+turns = 4096 * speeds / (2 * torch.pi)
+print(f"turns in 4096 tokens: fastest pair {turns[0]:.0f}, slowest pair {turns[-1]:.2f}")
+print("pairs that do not get round once:", int((turns < 1).sum()), "of", len(turns))
+
+# %% [markdown]
+# In a longer text these pairs turn further, into directions that no layer has ever read.
+#
+# The remedy is to turn more slowly. Let `trained` be the tokens of the longest text in training,
+# `tokens` those of the present text, and s = tokens / trained how many times longer it is. There
+# are two well-known ways. Again $m$ = 0, 1, …, tokens − 1 is the position, $i$ = 0, …, d/2 − 1 the
+# pair and $d$ = `d_head`.
+#
+# **Position interpolation** divides every position by s. All of them then lie below `trained`,
+# most of them between two whole numbers:
+#
+# $$\theta_{m,i} = \frac{m}{s} \cdot \mathrm{base}^{-2i/d}$$
+#
+# That slows down *all* pairs, also the fast ones, which tell neighbours apart and did not need it.
+# The **change of base** (its author called it "NTK-aware") keeps the positions and makes the base
+# larger:
+#
+# $$\theta_{m,i} = m \cdot (\mathrm{base}')^{-2i/d}, \qquad
+#   \mathrm{base}' = \mathrm{base} \cdot s^{\,d/(d-2)}$$
+#
+# Why this exponent? The last pair has $i = d/2 - 1$, so its $2i/d$ is $(d-2)/d$. Put it in, and its
+# angles are divided by $s$, exactly. The first pair has $i = 0$, and any base to the power 0 is 1:
+# it keeps its speed. The others lie between.
+#
+# ### Exercise · stretch the angles
+#
+# Make the table of all angles θ, (tokens, d_head / 2): one row for each position m = 0, 1, …, one
+# column for each pair i. `by` says which way to go, "positions" or "base". Where the text is not
+# longer than `trained`, nothing is stretched: the angles are $m \cdot \mathrm{base}^{-2i/d}$.
+# `tokens` and `trained` are 1 or more, `d_head` is even and at least 4, and `base` is any number
+# above 1.
+
+
+# %% exercise="stretched_angles" difficulty=2 minutes=15
+def stretched_angles(tokens, d_head, trained, base=10000.0, by="positions"):
+    """Rotary angles, slowed down for a text longer than `trained`: (tokens, d_head / 2)"""
+    ### BEGIN SOLUTION
+    where = torch.arange(tokens)
+    if tokens > trained:
+        s = tokens / trained
+        if by == "positions":
+            where = where / s
+        else:
+            base = base * s ** (d_head / (d_head - 2))
+    i = torch.arange(d_head // 2)
+    return where[:, None] * base ** (-2 * i / d_head)
+    ### END SOLUTION
+
+
+# %% check="stretched_angles"
+stretched_angles = check(stretched_angles)
+
+# %% [markdown]
+# What do the two ways do to Llama 2 with 16384 tokens? Three numbers for each. How many of the 64
+# pairs meet directions that are new? How far beyond the trained range does such a pair get? And
+# how far apart are two neighbours in the fastest pair? **Predict** them for both ways.
+
+# %% tags=["after-prediction", "nbval-check-output"]
+ways = {
+    "not stretched": stretched_angles(16384, 128, trained=16384),  # as if trained on so many
+    "by positions": stretched_angles(16384, 128, trained=4096, by="positions"),
+    "by base": stretched_angles(16384, 128, trained=4096, by="base"),
+}
+partly = turns < 1  # the pairs that have seen only a part of the circle
+print("                new to    farthest    neighbours in the fastest pair")
+for way, angles in ways.items():
+    reach = (angles[-1] / (4096 * speeds))[partly]  # 1: as far as in training
+    new = int((reach > 1).sum())
+    print(f"{way:>14} {new:4} pairs {reach.max():8.2f} ×  {angles[1, 0]:12.2f} radians apart")
+
+# %% [markdown]
+# Position interpolation does what it promises: no pair meets anything new. It pays with the
+# neighbours: in every pair they are four times as near to each other as in training. The change of
+# base leaves the fastest pair as it was. But only the last of the slow pairs stays inside. The
+# others go beyond what they have met, though not nearly as far as without stretching.
+#
+# Which one reads better? We did not measure that. In print: Chen et al. stretched LLaMA models "to
+# up to 32768 with minimal fine-tuning (within 1000 steps)" by [position
+# interpolation](https://arxiv.org/abs/2306.15595). (**Fine-tuning** is training a little more.) The
+# change of base was [published in a forum](https://www.reddit.com/r/LocalLLaMA/comments/14lz7j5/),
+# for models that are *not* trained further. [YaRN](https://arxiv.org/abs/2309.00071) compares the
+# two: without fine-tuning the change of base "performs much better", with it the "out-of-bound"
+# angles make it worse. And [Llama 3](https://arxiv.org/abs/2407.21783) takes a base of 500000 from
+# the start (its section 3.2).
 #
 # ## What we measured
 
@@ -727,6 +856,12 @@ quiz("03-quiz-layout")
 #   Positional Information*](https://arxiv.org/abs/2203.16634), 2022: why *none* is not so bad.
 # - F. Barbero et al., [*Round and Round We Go! What makes Rotary Positional Encodings
 #   useful?*](https://arxiv.org/abs/2410.06205), 2024: rotary positions do not have to decay.
+# - S. Chen et al., [*Extending Context Window of Large Language Models via Positional
+#   Interpolation*](https://arxiv.org/abs/2306.15595), 2023.
+# - bloc97, [*NTK-Aware Scaled RoPE*](https://www.reddit.com/r/LocalLLaMA/comments/14lz7j5/), 2023:
+#   the change of base.
+# - B. Peng et al., [*YaRN: Efficient Context Window Extension of Large Language
+#   Models*](https://arxiv.org/abs/2309.00071), 2023: each pair is stretched as much as it needs.
 #
 # **Next:** sums, turns, additions: how large are these numbers after a few layers? [Lesson
 # 04](04_norms.ipynb) keeps them under control.

@@ -6,23 +6,25 @@
 # **What keeps the numbers in hand?** A Transformer is a long chain of products. Multiply often
 # enough by something a little larger than one, and the numbers explode. Multiply by something a
 # little smaller, and nothing is left. This is why GPT-2 calls `ln_1` and `ln_2` in every block
-# and `ln_f` before its output: 25 norms in the smallest model, 97 in the largest.
+# and `ln_f` before its output: 25 norms in the smallest model, which has 12 blocks, and 97 in the
+# largest, which has 48.
 #
 # At the end of this lesson you will have written the two norms that nearly all models use. You
 # will know two wrong ones that are found in real code, and have seen why language models do not
 # use BatchNorm. And you will have measured whether the simpler norm is really the faster one, and
 # what makes a norm slow.
 #
-# *About 90 minutes. You need: lessons [01](01_attention.ipynb) to [03](03_positions.ipynb); mean
+# *About 95 minutes. You need: lessons [01](01_attention.ipynb) to [03](03_positions.ipynb); mean
 # and variance.*
 
 # %%
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
-from tfcourse import Claims, blocks, check, device, figures, hint, norms, quiz
+from tfcourse import Claims, blocks, check, device, figures, hint, norms, quiz, reveal
 from tfcourse.claims.claim import paired
 from tfcourse.experiments import mean_and_spread, norm_quality, recorded
 from tfcourse.experiments.study import losses
@@ -30,6 +32,8 @@ from tfcourse.widgets import NormGeometry
 
 # %% [markdown]
 # ## A little more, fifty times
+#
+# Suppose that every layer makes its numbers a little larger: by 20%. How much is that in the end?
 
 # %%
 quiz("04-growth")
@@ -81,25 +85,25 @@ print(f"mean {x.mean():.2f}, variance {variance:.2f}, root {variance.sqrt():.3f}
 print(by_hand)
 
 # %% [markdown]
-# That is almost all of it. Two things are missing. If all numbers are equal, the variance is 0,
-# and we cannot divide by 0. So a tiny $\varepsilon$ is added under the root. And perhaps a layer
-# *wants* its third number to be large. So each number gets a learned weight and a learned bias,
-# which start as 1 and 0.
+# That is almost all of it. Two things are missing. If all numbers are equal, the variance is 0, and
+# we cannot divide by 0. So a tiny $\varepsilon$ is added under the root. And perhaps a layer
+# *wants* its third number to be large. So each number gets a learned weight and a learned
+# [bias](glossary.ipynb#cell-id=bias), which start as 1 and 0.
 #
 # $$y_j = w_j\,\frac{x_j - \mu}{\sqrt{\sigma^2 + \varepsilon}} + b_j, \qquad
 #   \mu = \frac1d\sum_{j=1}^d x_j, \qquad \sigma^2 = \frac1d\sum_{j=1}^d (x_j - \mu)^2$$
 #
 # $x_j$ is the j-th of the token's $d$ = `d_model` numbers. $w$ and $b$ are `weight` and `bias`,
 # (d_model,). $\varepsilon$ is `eps`. Each token is normalized by itself: no other token and no
-# other sequence has a say.
+# other sequence plays a part.
 #
 # ### Exercise · LayerNorm
 #
-# The last axis of `x` is d_model. Before it there may be any number of axes, or none: (d_model,)
+# The last axis of `x` is d_model. Before it there may be any number of axes, or none. So (d_model,)
 # is one token alone, (tokens, d_model) a sequence, (batch, tokens, d_model) a batch, and (batch,
 # heads, tokens, d_model) comes too. The result has the shape of `x`. A token whose numbers are all
-# equal gives the bias, and its gradient stays finite. Build it from sums and roots (`mean`,
-# `var`, `square`, `sqrt` …), not from torch's own norms.
+# equal gives the bias, and its [gradient](glossary.ipynb#cell-id=gradient) stays finite. Build it
+# from sums and roots (`mean`, `var`, `square`, `sqrt` …), not from torch's own norms.
 #
 # Follow the formula closely: subtract the mean *first*, then square. The mean of the squares
 # minus the square of the mean is the same on paper. But the check also tries numbers around 30,
@@ -130,7 +134,8 @@ print("equal to nn.LayerNorm to 1e-5:", layer_gap < 1e-5)
 # ## Two that are a little wrong
 #
 # The formula has two places where it is easy to slip. Both slips stand in the LayerNorm of the
-# Annotated Transformer, from where [others have copied
+# [Annotated Transformer](https://nlp.seas.harvard.edu/annotated-transformer/), a well-known
+# tutorial, from where [others have copied
 # them](https://github.com/codertimo/BERT-pytorch/issues/30). The first: `x.std()` divides by d − 1,
 # as statistics does for a sample, where the formula divides by d. The second: eps is added to the
 # root, not under it.
@@ -156,7 +161,7 @@ print(f"divided by d − 1: {unbiased:.5f}   eps outside the root: {outside:.5f}
 
 # %% [markdown]
 # 1.50 instead of 1.73: with four numbers, d − 1 makes a large difference. And with 4096? And when
-# would the place of eps be felt? Where the variance is about as small as eps itself:
+# would the place of eps matter? Where the variance is about as small as eps itself:
 
 # %% tags=["after-prediction", "nbval-check-output"]
 print("       d   divided by d − 1: off by")
@@ -207,8 +212,8 @@ wild_layer_norm = check(wild_layer_norm)
 # ## Why not BatchNorm?
 #
 # Networks that look at images do it the other way round. They take each *number of the vector* by
-# itself, and go over all examples of the batch. **BatchNorm** came first. Why does no language
-# model use it?
+# itself, and go over all examples of the [batch](glossary.ipynb#cell-id=batch). **BatchNorm** came
+# first. Why does no language model use it?
 #
 # For it you need a mean over two axes at once. `mean` takes a tuple of axes, and `keepdim=True`
 # leaves each of them with length 1:
@@ -246,9 +251,14 @@ quiz("04-batch")
 
 # %% [markdown]
 # Now the differences, each as a number. How far does the output for sequence 0 move when its
-# neighbour in the batch changes? When 40 tokens of padding are put behind it? When its own *last*
-# token changes (how far do the others move)? And how far apart are training and use (`eval()`),
-# after ten batches?
+# neighbour in the batch changes? When 40 tokens of [padding](glossary.ipynb#cell-id=padding) are
+# put behind it? When its own *last* token changes (how far do the others move)?
+#
+# And how far apart are training and use? A module of PyTorch has a mode for each:
+# `module.train(True)` and `module.train(False)` (or `module.eval()`) switch between them. The two
+# modes are the same for `nn.LayerNorm`, but not for PyTorch's BatchNorm, `nn.BatchNorm1d`. In
+# training it takes mean and variance of the batch, and keeps a running average of them. In use it
+# takes these averages. We compare the two modes after ten batches.
 
 # %% tags=["after-prediction", "nbval-check-output"]
 torch.manual_seed(0)
@@ -265,7 +275,7 @@ moved = {}
 for name, norm in by_formula.items():
     out, module = norm(x), modules[name]
     for _ in range(10):
-        module(torch.randn(20, 8) * 2 + 1)  # BatchNorm keeps a running mean and variance
+        module(torch.randn(20, 8) * 2 + 1)  # in training: the running averages follow
     in_training, in_use = (module.train(mode)(x.flatten(0, 1)) for mode in (True, False))
     moved[name] = {
         "neighbour": (norm(other)[0] - out[0]).abs().max().item(),
@@ -274,8 +284,9 @@ for name, norm in by_formula.items():
         "use": (in_training - in_use).abs().max().item(),
     }
     print(f"{name}:", "  ".join(f"{what} {value:.2f}" for what, value in moved[name].items()))
-    means = {"its numbers": out.mean(-1), "all tokens": out.mean((0, 1))}
-    print("   mean over", {over: f"{m.abs().max():.2f}" for over, m in means.items()})
+    of_a_token, of_a_number = out.mean(-1).abs().max(), out.mean((0, 1)).abs().max()
+    print(f"   the mean of one token's numbers is at most {of_a_token:.2f}")
+    print(f"   the mean of one number over all tokens is at most {of_a_number:.2f}")
 
 # %% [markdown]
 # |  | LayerNorm | BatchNorm |
@@ -292,18 +303,20 @@ for name, norm in by_formula.items():
 #
 # ## Where a norm sends a token
 #
-# What does LayerNorm (without weight and bias) leave of a token? (The third picture, RMSNorm,
-# comes next.) **Predict** before you touch: a token of three numbers is a point in space. The
-# mean is taken away. What does that do to the point? Then it is divided by its spread. How far
-# from the origin can it be afterwards?
+# What does LayerNorm (without weight and bias) leave of a token? A token of three numbers is a
+# point in space. **Predict** before you touch: make the token ten times as long, or add 2 to all
+# three of its numbers. Does LayerNorm's result change? Then try it with the two sliders.
+#
+# Press *LayerNorm* and watch where the points go. (*RMSNorm* comes in the next section.) To turn
+# the picture, drag it with the mouse; or press Tab until it has a frame, and use the arrow keys.
 
 # %% tags=["after-prediction"]
 NormGeometry()
 
 # %% tags=["after-prediction", "nbval-check-output"]
 x = torch.randn(1000, 3) * torch.tensor([3.0, 1.0, 0.3]) + 2
-y = nn.functional.layer_norm(x, (3,))
-z = nn.functional.rms_norm(x, (3,))
+y = F.layer_norm(x, (3,))
+z = F.rms_norm(x, (3,))
 for name, t in {"LayerNorm": y, "RMSNorm": z}.items():
     sums, length = t.sum(-1).abs().max().item(), t.norm(dim=-1).mean().item()
     print(f"{name:>9}: largest sum {sums:.3f}, length {length:.3f}")
@@ -312,8 +325,9 @@ print(f"√3 = {3**0.5:.3f}")
 # %% [markdown]
 # Subtracting the mean drops the point onto the plane of all points whose numbers sum to 0.
 # Dividing then pushes it in or out until its length is √d. Together: all tokens land on a sphere
-# *inside that plane*; in three dimensions, a circle. What a token says from here on, it says by
-# its direction. The second printed line, RMSNorm, is the same without subtracting. The length is
+# *inside that plane*; in three dimensions, a circle. So a longer token gives the same result, and
+# so does one with 2 added to all its numbers. What a token says from here on, it says by its
+# direction. The second printed line, RMSNorm, is the same without subtracting. The length is
 # √d again, but the sums are not 0. The tokens are on the sphere, not in the plane.
 #
 # ## Leave the mean out: RMSNorm
@@ -326,19 +340,50 @@ print(f"√3 = {3**0.5:.3f}")
 # with the letters from above; k runs over all of the token's numbers. Llama, Mistral, Qwen,
 # Gemma and Phi-3 all use it.
 #
+# The formula is one line of code, and in a real model that line has a trap. Large models are
+# mostly run in **half precision**: a number has 16 bits instead of 32. There are two kinds.
+# **float16** has about three digits and ends at 65504. **bfloat16** has only about two digits, but
+# reaches as far as float32. A tensor knows its type, `x.dtype`. `x.to(dtype)` gives the same
+# numbers in another type, and `x.float()` is short for `x.to(torch.float32)`.
+#
+# What a norm reads is not normalized yet, so its numbers may be large. **Predict**: what will the
+# formula give for a token of 300 and −200 in bfloat16? And in float16?
+
+# %% tags=["after-prediction", "nbval-check-output"]
+token = torch.tensor([300.0, -200.0])
+for dtype in (torch.float32, torch.bfloat16, torch.float16):
+    t = token.to(dtype)
+    root = t.square().mean().sqrt()
+    divided = [round(number, 3) for number in (t / root).tolist()]
+    print(f"{dtype}: squares {t.square().tolist()}, divided {divided}")
+
+# %% [markdown]
+# In float16 the square of 300 is infinite, and everything that is divided by infinity is 0. There
+# is no error and no NaN: the token is gone. So [Llama's code](
+# https://github.com/huggingface/transformers/tree/main/src/transformers/models/llama) *squares in
+# float32*, although `x` comes in half precision and the result goes on in half precision.
+#
 # ### Exercise · RMSNorm
 #
 # As for LayerNorm, `x` has any number of axes and the last one is d_model; `weight` is
-# (d_model,). A token of zeros gives zeros, and its gradient stays finite. From sums and roots
-# again, not from torch's own norms.
+# (d_model,). `x` and `weight` come in the same type: float32, float64, float16 or bfloat16.
+#
+# - The result has the type that `x` came in.
+# - Half precision is worked out in float32: squares, mean and root. float16 numbers in the
+#   hundreds come too. (Whether you multiply by the weight before you go back to half precision or
+#   after it is your choice. A float64 may lose digits on the way through float32.)
+# - A token of zeros gives zeros, and its gradient stays finite.
+#
+# From sums and roots again, not from torch's own norms.
 
 
-# %% exercise="rms_norm" difficulty=1 minutes=6
+# %% exercise="rms_norm" difficulty=2 minutes=10
 def rms_norm(x, weight, eps=1e-5):
     """Divide the last axis of x, (..., d_model), by its root mean square, then scale"""
     ### BEGIN SOLUTION
-    mean_square = x.square().mean(dim=-1, keepdim=True)
-    return weight * x / (mean_square + eps).sqrt()
+    wide = x.float()
+    mean_square = wide.square().mean(dim=-1, keepdim=True)
+    return (weight * wide / (mean_square + eps).sqrt()).to(x.dtype)
     ### END SOLUTION
 
 
@@ -360,8 +405,8 @@ print("equal to nn.RMSNorm to 1e-5:", rms_gap < 1e-5)
 quiz("04-speed")
 
 # %% [markdown]
-# Four candidates, forward and backward: the two formulas, written out in the package as you wrote
-# them, and the two that come with PyTorch. Beside them runs a whole block (attention, MLP and two
+# Four candidates, forward and backward: the two formulas, as the package writes them, and the two
+# that come with PyTorch. Beside them runs a whole block (attention, MLP and two
 # norms; [lesson 06](06_transformer_block.ipynb)), because the paper speaks of whole models.
 #
 # A computer does many things at once, so single times are not reliable. We run all candidates in
@@ -409,12 +454,13 @@ for kind, (layer_name, rms_name) in pairs.items():
 #
 # ## What a norm costs
 #
-# Why is the formula so much slower than the built-in LayerNorm? Both do the same arithmetic. But
-# each step of a formula in PyTorch is a trip to memory: it reads a tensor as large as `x` and
-# writes a new one. Count those that are written in `norms.layer_norm`: x − mean, its square, the
-# quotient, times the weight, plus the bias. That is five. In `norms.rms_norm` it is three: the
-# square, the quotient, times the weight. The built-in LayerNorm is one **fused kernel**: it reads
-# a token, does all the arithmetic, and writes the result. That is one.
+# Why is the formula so much slower than the built-in LayerNorm? We look at the forward pass alone.
+# Both do the same arithmetic. But each step of a formula in PyTorch is a trip to memory: it reads a
+# tensor as large as `x` and writes a new one. Count those that are written in `norms.layer_norm`:
+# x − mean, its square, the quotient, times the weight, plus the bias. That is five. In
+# `norms.rms_norm` it is three: the square, the quotient, times the weight. The built-in LayerNorm
+# is one [**fused kernel**](glossary.ipynb#cell-id=fused-kernel): it reads a token, does all the
+# arithmetic, and writes the result. That is one.
 #
 # If memory is what costs, we can predict the times without thinking about arithmetic at all. Take
 # as unit the time of a *copy*, which reads and writes a tensor once and computes nothing. Then
@@ -445,24 +491,63 @@ for name in list(forward)[1:]:
 # formula. For this kind of device nobody has written a fused kernel for it; PyTorch runs the
 # steps one after the other. On a graphics card there is one. We did not measure it here; you can.
 #
-# What to remember: **on this processor, with tensors this large, a norm costs trips to memory, not
-# arithmetic.** A formula that is shorter on paper saves time only if it saves trips.
+# What to remember: **on this processor, with tensors this large, a norm's forward pass costs trips
+# to memory, not arithmetic.** A formula that is shorter on paper saves time only if it saves trips.
+#
+# Three trips beside five would be × 0.6. With the backward pass, further up, RMSNorm's formula
+# often takes less than that. Why? One suspect is how it is written. The package's RMSNorm
+# multiplies x by itself, and by 1/root. Its LayerNorm squares x − mean, and divides by the root, as
+# the formula does. So let us write RMSNorm that way too. **Predict**: will it take as long as the
+# package's?
+
+
+# %% tags=["after-prediction"]
+def plain_rms_norm(x, weight, eps=1e-5):
+    return weight * (x / (x.square().mean(dim=-1, keepdim=True) + eps).sqrt())
+
+
+ways = {
+    "LayerNorm, by formula": candidates["LayerNorm, by formula"],
+    "RMSNorm, as the package writes it": candidates["RMSNorm, by formula"],
+    "RMSNorm, written like LayerNorm": lambda: plain_rms_norm(x, w),
+}
+steps = {name: lambda run=run: run().sum().backward() for name, run in ways.items()}
+with_backward = device.measure_side_by_side(steps, rounds=101)
+with torch.no_grad():
+    without_backward = device.measure_side_by_side(ways, rounds=101)
+print("beside LayerNorm's formula:          forward alone      with the backward pass")
+for name in list(ways)[1:]:
+    shares = []
+    for seconds in (without_backward, with_backward):
+        pair = zip(seconds[name], seconds["LayerNorm, by formula"], strict=True)
+        shares.append(str(device.median_interval(r / t for r, t in pair)))
+    print(f"{name:>33}   × {shares[0]}   × {shares[1]}")
+
+# %% [markdown]
+# Where this was written, forward alone was near × 0.6 for both. With the backward pass the
+# package's RMSNorm took × 0.4 to 0.6, in several runs. The same formula, written like LayerNorm's,
+# took about × 0.7. So a part of what looked like RMSNorm's advantage is only the way in which
+# somebody wrote it. Counting trips explains the forward pass. For the backward pass we have no
+# count that fits.
 #
 # ## And the quality?
 #
-# The same small language model (two blocks, d_model = 64, 300 steps on Python's manual), once
-# with LayerNorm and once with RMSNorm. Each gets the learning rate that was best for it on two
-# **pilot seeds**, which are not reported. Then both are trained with twelve other seeds. A seed
-# fixes the first weights and the order of the text, so we compare *pairs*: same seed, other norm.
+# The same small language model (two blocks, d_model = 64, 300 steps on Python's manual), once with
+# LayerNorm and once with RMSNorm. Each gets the learning rate that was best for it on two **pilot
+# seeds**, which are not reported. Then both are trained with twelve other seeds. A
+# [seed](glossary.ipynb#cell-id=seed) fixes the first weights and the order of the text, so we
+# compare *pairs*: same seed, other norm.
 #
 # "No difference" is only worth something if the experiment could have shown one. So there are two
 # more runs for each seed: one without any norm, and one with LayerNorm but *half as many steps*,
 # which surely costs something. The two norms count as comparable if they differ by less than a
-# tenth of what halving the steps costs. A tenth of a halving is 7% of the steps, the least time
-# that the paper says RMSNorm saves. (Six seeds could not decide by this rule, so there are twelve.)
+# tenth of what halving the steps costs. Why a tenth? Halve the steps in ten equal stages, and each
+# stage saves 7% of them, since $0.5^{0.1} = 0.93$. And 7% is the least time that the paper says
+# RMSNorm saves. (Six seeds could not decide by this rule, so there are twelve.)
 #
-# First a short run, so that you see it learn. (The curve is the loss on the text that it trains
-# on. The printed number is the loss on pages that it has never seen, after the last step.)
+# First a short run, so that you see it learn. (The curve is the loss on the text that it trains on.
+# The printed number is the [held-out loss](glossary.ipynb#cell-id=held-out-loss), on pages that it
+# has never seen, after the last step, in [nats](glossary.ipynb#cell-id=nat).)
 
 # %%
 record = recorded("norm_quality")
@@ -484,15 +569,17 @@ for arm, rate in results["chosen"].items():
     print(f"{arm:>15}, rate {rate:.3g}: {mean:.3f} ± {spread:.3f} nats{beside}")
 
 # %% [markdown]
-# The last column is the mean of the paired differences with its 95% interval: minus is better
-# than LayerNorm. The two norms are comparable: the interval lies within a tenth of what halving
-# the steps costs. (Is RMSNorm even a little better? These twelve seeds seem to say so. Twelve
-# others, which the record keeps under `again`, do not. A difference so small may be chance.)
+# The last column is the mean of the paired differences with its 95%
+# [interval](glossary.ipynb#cell-id=confidence-interval): minus is better than LayerNorm. The two
+# norms are comparable: the interval lies within a tenth of what halving the steps costs. (Is
+# RMSNorm even a little better? These twelve seeds seem to say so. Twelve others, which the record
+# keeps under `again`, do not. A difference so small may be chance.)
 #
 # But look at the third line. *Without any norm* this model learns at least as well. With two
-# blocks, a warm-up, clipped gradients and a learning rate of its own, it does not need one. So the
-# experiment says that nothing is lost without the mean. It does not say that norms are what makes
-# this model learn. [Lesson 07](07_going_deep.ipynb) takes the norms out of a deeper model.
+# blocks, a [warm-up](glossary.ipynb#cell-id=warm-up), [clipped](glossary.ipynb#cell-id=clipping)
+# gradients and a learning rate of its own, it does not need one. So the experiment says that
+# nothing is lost without the mean. It does not say that norms are what makes this model learn.
+# [Lesson 07](07_going_deep.ipynb) takes the norms out of a deeper model.
 #
 # ## Where norms stand
 #
@@ -554,10 +641,10 @@ figures.lines(
 # changes all of them: [lesson 07](07_going_deep.ipynb) trains deep stacks and looks again. What
 # stays true is that nothing in the stream itself sets its size.
 #
-# After the last block comes the **head**, the layer that scores every possible next token. (Its
-# scores are called **logits**.) So that it does not have to read numbers of whatever size they
-# happen to be, pre-norm models have **one last norm** before it. GPT-2 calls it `ln_f`, Llama
-# `norm`.
+# After the last block comes the **head** (the [output head](glossary.ipynb#cell-id=output-head),
+# not one of attention), the layer that scores every possible next token. (Its scores are called
+# **logits**.) So that it does not have to read numbers of whatever size they happen to be, pre-norm
+# models have **one last norm** before it. GPT-2 calls it `ln_f`, Llama `norm`.
 #
 # To forget it is a classic mistake. Every shape is right, and the weights of a **checkpoint** (a
 # file with the weights of a trained model) load without complaint. How bad is it? In the
@@ -616,6 +703,10 @@ claims.add("eps-outside-harmless", eps_off)
 claims.add("batch-norm-sees-neighbours", moved)
 claims.add("stream-grows-like-a-root", powers)
 claims
+
+# %% [markdown]
+# The paper's sentence on RMSNorm stands in the next table three times, because three things decide
+# about it: the time of the two formulas, the time of the two built-in norms, and the quality.
 
 # %%
 pairs_of_times = zip(took["LayerNorm, by formula"], took["nn.LayerNorm"], strict=True)

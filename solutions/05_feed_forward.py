@@ -13,12 +13,14 @@
 # them off. The last of these will correct what the first two seem to say. And you will know where
 # two thirds of a block's parameters are, and when that is no longer true.
 #
-# *About 115 minutes. You need: lessons 01 to 04; what a gradient is.*
+# *About 120 minutes. You need: lessons [01](01_attention.ipynb) to [04](04_norms.ipynb); what a
+# gradient is.*
 
 # %%
 import torch
+import torch.nn.functional as F
 
-from tfcourse import Claims, blocks, check, feed_forward, figures, hint, quiz
+from tfcourse import Claims, blocks, check, feed_forward, figures, hint, quiz, reveal
 from tfcourse.experiments import facts, feed_forwards, mean_and_spread, recorded
 from tfcourse.experiments.study import losses
 from tfcourse.widgets import Activations
@@ -63,7 +65,7 @@ quiz("05-alone")
 # right. d_ff may be larger than d_model, smaller, or equal to it.
 
 
-# %% exercise="position_wise" difficulty=1 minutes=6
+# %% exercise="position_wise" difficulty=1 minutes=5
 def position_wise(x, w1, b1, w2, b2):
     """relu(x w1 + b1) w2 + b2 for every token: (batch, tokens, d_model)"""
     ### BEGIN SOLUTION
@@ -108,74 +110,117 @@ print(f"without the ReLU: {w1.numel() + w2.numel()} numbers do the work of {(w1 
 #
 # Three activation functions are common: ReLU, GELU and SiLU. ReLU is the oldest. It has one flaw:
 # where the sum is negative, its slope is 0. A unit whose sum is negative for *every* input gets no
-# gradient from anywhere. It is **dead**.
+# [gradient](glossary.ipynb#cell-id=gradient) from anywhere. It is **dead**.
 #
 # **GELU** is smooth. It multiplies x by $\Phi(x)$, the share of a standard normal distribution
 # that lies below x: nearly 0 for x = −3, a half at 0, nearly 1 at 3. **SiLU** does the same with
-# a sigmoid. (It is also called *swish*.)
+# the **sigmoid**, $1/(1 + e^{-x})$, which also goes from 0 to 1. (SiLU is also called *swish*.)
 #
 # $$\operatorname{gelu}(x) = x\,\Phi(x) = x \cdot
 #   \tfrac12\left(1 + \operatorname{erf}\frac{x}{\sqrt2}\right), \qquad
 #   \operatorname{silu}(x) = x \cdot \frac{1}{1 + e^{-x}}$$
 #
-# Move x to the left of zero and watch the slopes. Which units still learn there?
+# Move x to the left of zero and watch the slopes. Which units still learn there? (*GELU (tanh)* is
+# an approximation of GELU, explained below. The button *gated* belongs to "A gate", further down.)
 
 # %%
 Activations(x=-0.5)
 
 # %% [markdown]
-# ### Exercise · GELU
+# GPT-2 was trained with an approximation of GELU:
 #
-# The exact one. `torch.erf` is the function erf of the formula. `x` may have any number of axes,
-# also none: `torch.tensor(0.5)`. (torch's own `gelu` is not allowed here.)
+# $$\operatorname{gelu}(x) \approx \tfrac12 x \left(1 + \tanh\!\left[\sqrt{2/\pi}\,
+#   \left(x + 0.044715\,x^3\right)\right]\right)$$
+#
+# PyTorch has both in one function, with a name for each: `approximate="none"` is the exact one,
+# `approximate="tanh"` this one.
+#
+# ### Find the bugs · GELU, exact and approximated
+#
+# Somebody wrote such a function. There are two bugs in it. One: both names give the same. Two: near
+# zero "tanh" agrees with the formula, elsewhere it does not. `torch.erf` is the function erf of
+# the formula. `x` may have any number of axes, also none: `torch.tensor(0.5)`. `approximate` is
+# "none" or "tanh", or it is left out, which means "none". (torch's own `gelu` is not allowed.)
 
 
-# %% exercise="gelu" difficulty=1 minutes=5
-def gelu(x):
-    """x · Φ(x), number by number"""
+# %% exercise="gelu" difficulty=1 minutes=6
+def gelu(x, approximate="none"):
+    """GELU, number by number: x · Φ(x), or approximated by a tanh"""
     ### BEGIN SOLUTION
+    if approximate == "tanh":
+        inner = (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)
+        return 0.5 * x * (1 + torch.tanh(inner))
     return 0.5 * x * (1 + torch.erf(x / 2**0.5))
     ### END SOLUTION
+    ### BEGIN GIVEN
+    # if approximate:
+    #     inner = (2 / torch.pi) ** 0.5 * x + 0.044715 * x**3
+    #     return 0.5 * x * (1 + torch.tanh(inner))
+    # return 0.5 * x * (1 + torch.erf(x / 2**0.5))
+    ### END GIVEN
 
 
 # %% check="gelu"
 gelu = check(gelu)
 
-# %% [markdown]
-# GPT-2 was trained with an approximation:
-#
-# $$\operatorname{gelu}(x) \approx \tfrac12 x \left(1 + \tanh\!\left[\sqrt{2/\pi}\,
-#   \left(x + 0.044715\,x^3\right)\right]\right)$$
-#
-# ### Find the bug · a bracket
-#
-# Near zero this code agrees with the formula. Elsewhere it does not. (`x` again has any number
-# of axes, and torch's own `gelu` is again not allowed.)
-
-
-# %% exercise="gelu_tanh" difficulty=1 minutes=5
-def gelu_tanh(x):
-    """GELU, approximated by a tanh"""
-    ### BEGIN SOLUTION
-    inner = (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)
-    return 0.5 * x * (1 + torch.tanh(inner))
-    ### END SOLUTION
-    ### BEGIN GIVEN
-    # inner = (2 / torch.pi) ** 0.5 * x + 0.044715 * x**3
-    # return 0.5 * x * (1 + torch.tanh(inner))
-    ### END GIVEN
-
-
-# %% check="gelu_tanh"
-gelu_tanh = check(gelu_tanh)
-
 # %% tags=["nbval-check-output"]
 grid = torch.linspace(-6, 6, 1201)
-apart = (gelu(grid) - gelu_tanh(grid)).abs()
+apart = (gelu(grid) - gelu(grid, approximate="tanh")).abs()
 print(f"the two differ by at most {apart.max():.4f}, at x = {abs(grid[apart.argmax()]):.1f}")
 
 # %% [markdown]
 # That is little. But a model that was trained with one of them should be run with the same one.
+#
+# Now the slope. The gradient that comes back to a unit is multiplied by the slope of its activation
+# function, so the slope decides how much the unit can learn. GELU is a product, x times Φ(x), and
+# for the product of two functions $f$ and $g$ there is a rule. The dash means *the slope of*:
+#
+# $$(f g)' = f'\, g + f\, g'$$
+#
+# It takes the slope of $\Phi$. $\Phi(x)$ is the *area* under the bell curve $\varphi$, from far
+# left up to x:
+#
+# $$\varphi(x) = \frac{1}{\sqrt{2\pi}}\, e^{-x^2/2}$$
+#
+# Move x a tiny step h to the right. The area grows by a strip that is h wide and $\varphi(x)$
+# high. So the slope of $\Phi$ is $\varphi$.
+#
+# ### Exercise · the slope of GELU
+#
+# Of the exact GELU. Take a pencil first, then write your formula: `torch.exp` is the exponential
+# function, and $\Phi$ is the factor of x in the formula of GELU further up. `x` again has any
+# number of axes. (No autograd here, and no differences of nearby values: use the formula.)
+
+
+# %% exercise="gelu_slope" difficulty=2 minutes=10
+def gelu_slope(x):
+    """The slope of x · Φ(x) at every number of x: the same shape as x"""
+    ### BEGIN SOLUTION
+    share = 0.5 * (1 + torch.erf(x / 2**0.5))  # Φ(x)
+    bell = torch.exp(-(x**2) / 2) / (2 * torch.pi) ** 0.5  # φ(x)
+    return share + x * bell
+    ### END SOLUTION
+
+
+# %% check="gelu_slope"
+gelu_slope = check(gelu_slope)
+
+# %% [markdown]
+# A slope of Φ(x) alone would never be negative. **Predict**: does GELU fall anywhere? And how far
+# to the left does a unit still learn?
+
+# %% tags=["after-prediction", "nbval-check-output"]
+left = torch.linspace(-6, 0, 6001)
+slope = gelu_slope(left)
+print(f"GELU falls left of x = {left[slope < 0].max():.2f}, where it is {gelu(left).min():.2f}")
+print(f"it falls most steeply at x = {left[slope.argmin()]:.2f}: slope {slope.min():.2f}")
+silent = left[(slope.abs() < 0.001) & (left < -2)]
+print(f"left of x = {silent.max():.2f} the slope is closer to 0 than 0.001")
+
+# %% [markdown]
+# So GELU is lowest at −0.75. Left of that it falls: a smaller sum gives a larger output. But its
+# slope is not 0, so the unit still learns, where a ReLU does not. And there is a limit: a unit
+# whose sums are all below −3.81 gets less than a thousandth of the gradient that comes in.
 #
 # ## A network that knows twenty facts
 #
@@ -183,8 +228,8 @@ print(f"the two differ by at most {apart.max():.4f}, at x = {abs(grid[apart.argm
 # is one token, the sum of the two words' vectors. There is no attention, because there is no other
 # token. The MLP is the package's `FeedForward(32, 64)`, with 64 units: its `up` is the formula's
 # $W_1$ and $b_1$, its `down` is $W_2$ and $b_2$. Its output is *added* to the input. The dot
-# product of the sum with a word's vector is the score of that word, its **logit**. The word with
-# the largest logit is the answer.
+# product of the sum with a word's vector is the score of that word, its
+# [**logit**](glossary.ipynb#cell-id=logits). The word with the largest logit is the answer.
 
 # %% tags=["nbval-check-output"]
 for country, what, answer in facts.FACTS[::4]:
@@ -197,8 +242,8 @@ logits = model.read(x + model.mlp.down(hidden))  # (questions, words)
 print(tuple(x.shape), tuple(hidden.shape), tuple(logits.shape))
 
 # %% [markdown]
-# The loss is the **cross-entropy**: −log of the probability that the softmax of the logits gives
-# to the right answer, averaged over the questions.
+# The loss is the [**cross-entropy**](glossary.ipynb#cell-id=cross-entropy): −log of the probability
+# that the softmax of the logits gives to the right answer, averaged over the questions.
 #
 # First the dead units. A unit is dead when its slope is below 0.001 for all twenty questions. For
 # a ReLU that means: none of them makes it fire.
@@ -213,8 +258,9 @@ print(f"{short['dead at some time']} are dead at some time, {short['came back']}
       f"again later; {64 * short['dead at the end']:.0f} are dead at the end")  # fmt: skip
 
 # %% [markdown]
-# That was one seed. Here are eight, at a good learning rate and at one thirty times as high. In
-# "frozen words" the vectors of the words are not trained, only the MLP is.
+# That was one seed. Here are eight, at a good [learning rate](glossary.ipynb#cell-id=learning-rate)
+# and at one thirty times as high. In "frozen words" the vectors of the words are not trained, only
+# the MLP is.
 
 # %% tags=["after-prediction"]
 RETRAIN = False
@@ -237,8 +283,10 @@ for arm in facts.DYING:
 #   all twenty questions.
 # - At a good rate, many dead units fire again while the words are learning. Such a unit's own
 #   weights stand still, but what comes in moves. With frozen words hardly any comes back. (Hardly
-#   any, not none: AdamW goes on moving a weight for a while after its gradient has become zero.)
-#   In a deep network the inputs of an MLP are always still learning.
+#   any, not none: [AdamW](glossary.ipynb#cell-id=AdamW), which trains here, goes on moving a weight
+#   for a while after its gradient has become zero, because each of its steps follows an average of
+#   the last gradients.) In a deep network the inputs of an MLP are
+#   always still learning.
 # - GELU loses no unit at the good rate. At the bad one it loses nearly as many as ReLU. So GELU
 #   protects against small accidents, not against large ones: far out its slope is not zero, but
 #   next to nothing.
@@ -259,8 +307,9 @@ for arm in facts.DYING:
 # its matrix the other way round. There key j is *row* j of `up.weight`, and value j is *column* j
 # of `down.weight`.)
 #
-# Let us train once more, and put a small price on firing: the mean of all that fires, times
-# 0.03, is added to the loss. Then few units fire at once, and we can read them.
+# Let us train once more, and put a small price on firing. Take the mean of `hidden`: of how
+# strongly each of the 64 units fires, for each of the 20 questions. 0.03 times this mean is added
+# to the loss. Then few units fire at once, and we can read them.
 
 # %%
 design = "learned words, firing is cheap"
@@ -290,11 +339,12 @@ print(f"of 64 units {(fires_for == 0).sum()} never fire, {(fires_for == 1).sum()
 #
 # ### Exercise · edit one value
 #
-# The second matrix `w_down` is stored as `nn.Linear` does, (d_model, d_ff). `hidden` (d_ff,) is
-# how strongly each unit fires for some input; it comes out of a ReLU, so no number is negative,
-# and at least one is positive. Change the value of *one* unit, the one that fires most (if
-# several fire equally, the first of them), so that the MLP's output for this input moves by
-# exactly `delta` (d_model,). Return the new matrix; leave the old one as it is.
+# The second matrix `w_down` is stored as `nn.Linear` does, (d_model, d_ff). `hidden` (d_ff,) is how
+# strongly each unit fires for some input; it comes out of a ReLU, so no number is negative, and at
+# least one is positive. Change the value of *one* unit: the one that fires most (if several fire
+# equally, the first of them). Change it so that the MLP's output for this input moves by exactly
+# `delta` (d_model,). Return the new matrix; leave the old one as it is. (`t.argmax()` gives the
+# index of the largest number of t, of equal ones the first. `t.clone()` makes a copy.)
 
 
 # %% exercise="edit_one_value" graded=true points=3 difficulty=2 minutes=15
@@ -339,10 +389,10 @@ quiz("05-knock-out")
 # %% [markdown]
 # ### Exercise · remove one unit
 #
-# Researchers call it a **knock-out**. The network need not be run again, because a unit's share
-# of the logits is a simple product. If unit j fires by $h_j$, it adds $h_j v_j$ to the vector
-# that is read out. A word with the vector $e$ reads the dot product, so its logit has got
-# $h_j \, (v_j \cdot e)$ from this unit.
+# Researchers call it a **knock-out**. The network need not be run again, because a unit's share of
+# the logits is a simple product. If unit j fires by $h_j$, it adds $h_j v_j$ to the vector that is
+# read out. A word with the vector $e$ reads the dot product, so its logit has received $h_j \, (v_j
+# \cdot e)$ from this unit.
 #
 # `logits` (questions, words) is what the whole network says. `hidden` (questions, d_ff) is how
 # strongly the units fire; after a GELU it can be negative. `w_down` (d_model, d_ff) holds value j
@@ -371,16 +421,24 @@ with torch.no_grad():
         left = facts.margins(without_unit(logits, hidden, w_down, table, u))[q]
         lost += int(left < 0)
         if i < 6:
+            edited = "   (the unit that we edited)" if u == unit else ""
             print(f"without unit {u:2}: {facts.FACTS[q][2]:>8} leads by {left:4.1f} instead of "
-                  f"{lead[q]:4.1f}")  # fmt: skip
+                  f"{lead[q]:4.1f}{edited}")  # fmt: skip
 print(f"answers lost: {lost} of {len(speaks)}, each without the unit that speaks for it")
+held = torch.tensor([share for seed in losses(found, design, key="margin lost") for share in seed])
+print(f"eight seeds: such a unit holds {held.mean():.0%} of its answer's lead on average; "
+      f"{(held > 0.5).sum()} of {len(held)} hold more than half")  # fmt: skip
 
 # %% [markdown]
 # The unit does speak for the answer: without it the lead is smaller. But the answer hardly ever
-# needs it. What else holds the answer up? The other units that fire for the same question; and the
-# words' own vectors, which learned too. So let us change the design. We freeze the words' vectors,
-# so that only the MLP can learn the facts; and we make firing expensive, so that it cannot afford
-# two units where one is enough. Four designs, eight seeds each:
+# needs it. Look at the unit that we edited, the one that fires most: here nearly all of the lead
+# was its work, which is rare. And even there the answer stayed right.
+#
+# What else holds the answer up? The other units that fire for the same question; and the words' own
+# vectors, which learned too. So let us change the design. We freeze the words' vectors, so that
+# only the MLP can learn the facts; and we make firing expensive, so that it cannot afford
+# two units where one is enough. Four designs, eight seeds each (the units, answers and edits of all
+# eight are added up; a dash stands where there are not as many others to remove):
 
 
 # %% tags=["after-prediction"]
@@ -392,16 +450,26 @@ def mean(arm, key):
     return f"{mean_and_spread(losses(found, arm, key=key))[0]:.0%}"
 
 
-for arm in facts.KEPT:
-    units, others = total(arm, "speaking units"), total(arm, "others removed")
-    print(f"{arm}\n    right with no MLP at all: {mean(arm, 'right without the MLP')}")
-    print(f"    one speaking unit removed: {total(arm, 'answers lost')} of {units} answers lost")
-    print(
-        f"    all speaking units removed: {mean(arm, 'right without the speaking')} right"
-        + (f"; as many others: {mean(arm, 'right without the others')}" * (others == units >= 8))
-    )
-    edits, worked = total(arm, "edits"), total(arm, "edits that change one answer")
-    print(f"    edits that change one answer alone: {worked} of {edits}")
+def others(arm):
+    """Right answers without as many units that do not speak; a dash where there are too few"""
+    as_many = total(arm, "others removed") == total(arm, "speaking units") >= 8  # one a seed
+    return mean(arm, "right without the others") if as_many else "–"
+
+
+rows = {
+    "right with no MLP at all": lambda arm: mean(arm, "right without the MLP"),
+    "units that speak": lambda arm: total(arm, "speaking units"),
+    "answers lost, each without its unit": lambda arm: total(arm, "answers lost"),
+    "right without all that speak": lambda arm: mean(arm, "right without the speaking"),
+    "right without as many others": others,
+    "edits of a unit that speaks": lambda arm: total(arm, "edits"),
+    "that change one answer alone": lambda arm: total(arm, "edits that change one answer"),
+}
+for part, what in enumerate(("", "firing is")):
+    heads = (arm.split(", firing is ")[part] for arm in facts.KEPT)
+    print(f"{what:35}" + "".join(f"{head:>15}" for head in heads))
+for what, found_for in rows.items():
+    print(f"{what:35}" + "".join(f"{found_for(arm):>15}" for arm in facts.KEPT))
 
 # %% [markdown]
 # Take them one by one.
@@ -422,9 +490,10 @@ for arm in facts.KEPT:
 # ### An edit where nothing was
 #
 # One more test of the edit. Take a unit that *never* fires. It keeps nothing: to remove it changes
-# no answer at all. Give it a key that only one question matches. (We solve for a vector whose dot
-# product is 1 with the two words of the question and 0 with every other word. A bias of −1.5 then
-# lets it fire only where both come together.) Its value starts at 0. Now the same edit:
+# no answer at all. Give it a key that only one question matches: a vector whose dot product is 1
+# with each of the question's two words and 0 with every other word. And a bias of −1.5. With both
+# words the sum is 1 + 1 − 1.5 > 0, and the unit fires. With one of them it is 1 − 1.5 < 0, and it
+# does not. Its value starts at 0. Now the same edit:
 
 # %%
 nobody = (fires_for == 0).nonzero()[0].item()
@@ -460,17 +529,24 @@ print(f"eight seeds, four designs: {done} of {tried} such edits change that answ
 #
 # ### Exercise · the gated MLP
 #
+# Gate and up read the same x, so some checkpoints keep them in *one* matrix, and one product does
+# the work of two. Phi-3's is called `gate_up_proj`. Here it is `w_gate_up`, (2 · d_ff, d_model),
+# stored as `nn.Linear` does: one row for each unit, first all of the gate, then all of up.
+# `w_down` is stored so as well, (d_model, d_ff). `F.linear(x, w)` multiplies with a matrix stored
+# like this; it is the same as `x @ w.T`. `t.chunk(2, dim=-1)` cuts a tensor in two equal halves
+# along its last axis.
+#
 # `x` is (batch, tokens, d_model). `activation` is a name: "relu", "gelu", "gelu_tanh" or "silu".
 # `feed_forward.ACTIVATIONS[activation]` is the function of that name.
 
 
-# %% exercise="gated_feed_forward" difficulty=1 minutes=8
-def gated_feed_forward(x, w_gate, w_up, w_down, activation):
+# %% exercise="gated_feed_forward" difficulty=2 minutes=10
+def gated_feed_forward(x, w_gate_up, w_down, activation):
     """SwiGLU and its relatives: (batch, tokens, d_model) -> the same shape"""
     ### BEGIN SOLUTION
+    gate, up = F.linear(x, w_gate_up).chunk(2, dim=-1)  # (batch, tokens, d_ff) each
     activate = feed_forward.ACTIVATIONS[activation]
-    gate = activate(x @ w_gate)
-    return (gate * (x @ w_up)) @ w_down
+    return F.linear(activate(gate) * up, w_down)
     ### END SOLUTION
 
 
@@ -481,8 +557,16 @@ gated_feed_forward = check(gated_feed_forward)
 # ## What does the third matrix cost?
 #
 # Three matrices instead of two: at the same d_ff, that is half as many again. For a fair comparison
-# d_ff is cut to two thirds. Take this table, for d_model = 4096 and d_ff = 11008: *standard 90.2M,
-# SwiGLU 135.3M, SwiGLU adjusted 134.2M*. Reproduce it. **Predict**: adjusted to what?
+# d_ff is cut to two thirds. Comparisons in print then look like this one, for d_model = 4096 and
+# d_ff = 11008, in millions of parameters:
+#
+# | standard | SwiGLU | SwiGLU, d_ff adjusted |
+# |---|---|---|
+# | 90.2 | 135.3 | 134.2 |
+#
+# If the third had been cut until it is as large as the first, it would be 90.2 too. But it is
+# 134.2, nearly as large as the second. **Predict**: which plain MLP has as many parameters as the
+# third? How wide is it?
 
 # %% tags=["after-prediction", "nbval-check-output"]
 d, width = 4096, 11008
@@ -498,10 +582,10 @@ phi = feed_forward.FeedForward(3072, 8192, gated=True, bias=False)
 print(f"Phi-3-mini, 3072 → 8192, gated: {sum(p.numel() for p in phi.parameters()) / 1e6:.1f}M")
 
 # %% [markdown]
-# So *adjusted* does not mean "to the first row". It means: to a plain MLP of the usual width
+# So *adjusted* does not mean "to the first column". It means: to a plain MLP of the usual width
 # 4d = 16384, which is not in the table at all. And 11008 is itself an adjusted width: two thirds
-# of 16384 is 10922.7, rounded up to a multiple of 256, which suits the hardware. The first row of
-# the table compares it with a plain MLP that is narrower than usual.
+# of 16384 is 10922.7, rounded up to a multiple of 256, which suits the hardware. The first column
+# is a plain MLP of that width, which is narrower than usual.
 #
 # ## Is it better?
 #
@@ -509,9 +593,10 @@ print(f"Phi-3-mini, 3072 → 8192, gated: {sum(p.numel() for p in phi.parameters
 # activation function? To tell, we need each activation function twice, plain and gated; and
 # bilinear, the gate with none. All have the same number of parameters. The same small language
 # model each time, character by character on Python's manual: two blocks, d_model = 48, d_ff = 192
-# plain and 128 gated, 300 steps. Each kind has its own learning rate, chosen on another seed;
-# then five seeds, the same for all kinds. The loss is measured on pages that the model has never
-# seen. First a short run, live, with its *training* loss as a curve:
+# plain and 128 gated, 300 steps. Each kind has its own learning rate, chosen on another
+# [seed](glossary.ipynb#cell-id=seed); then five seeds, the same for all kinds. The
+# [loss](glossary.ipynb#cell-id=held-out-loss) is measured on pages that the model has never seen.
+# First a short run, live, with its *training* loss as a curve:
 
 # %%
 record = recorded("feed_forwards")
@@ -548,15 +633,17 @@ figures.lines(
 )
 
 # %% [markdown]
-# The band is the standard deviation over the five seeds. The square brackets are 95% intervals of
-# the paired difference: gated minus plain, for the same seed. With every activation function the
-# whole interval lies below 0, so the gate helped. Which activation function stands in the gate
-# matters less than whether there is one. SiLU is the worst of the plain ones; as a gate it is as
-# good as the best.
+# The band is the standard deviation over the five seeds. The square brackets are 95%
+# [intervals](glossary.ipynb#cell-id=confidence-interval) of the paired difference: gated minus
+# plain, for the same seed. With every activation function the whole interval lies below 0, so the
+# gate helped. Which activation function stands in the gate matters less than whether there is one.
+# SiLU is the worst of the plain ones; as a gate it is as good as the best.
 #
-# Before you explain a gain, look for another cause. A gated MLP also adds less to the stream at
-# the start: it multiplies two small numbers. That might be a gain in itself. We have one gated MLP
-# that starts as large as the plain GELU does: bilinear.
+# Before you explain a gain, look for another cause: are two things
+# [confounded](glossary.ipynb#cell-id=confounded)? A gated MLP also adds less to the [residual
+# stream](glossary.ipynb#cell-id=residual-stream) at the start: it multiplies two small numbers.
+# That might be a gain in itself. We have one gated MLP that starts as large as the plain GELU does:
+# bilinear.
 
 # %%
 for arm in ("GELU", "bilinear", "GeGLU"):
@@ -586,8 +673,8 @@ quiz("05-share")
 
 # %% tags=["after-prediction", "nbval-check-output"]
 def shares(name, d_model, n_heads, n_kv_heads, d_ff, gated):
-    """Parameters of a real block's two parts, counted without making them (meta device)."""
-    with torch.device("meta"):
+    """Parameters of a real block's two parts"""
+    with torch.device("meta"):  # tensors made here have a shape but no numbers: no memory
         block = blocks.Block(
             d_model, n_heads, n_kv_heads, d_ff, gated=gated, activation="silu", norm="rms",
             bias=False,
@@ -608,12 +695,13 @@ print(f"32 plain layers: {32 * plain[0] / 1e9:.1f}B of {32 * sum(plain) / 1e9:.1
 # %% [markdown]
 # *Two thirds of a block are the MLP* is true when every head has its own keys and values and the
 # MLP has its usual width. Llama-3 differs in both: a wider MLP (the row above it has only that),
-# and shared keys and values (lesson 02), which shrink attention. There the MLPs have four fifths.
+# and shared keys and values ([lesson 02](02_multi_head_attention.ipynb)), which shrink attention.
+# There the MLPs have four fifths.
 #
 # Does that tell where a large model keeps what it knows? No. Where the parameters are is where
-# there is *room*. In our own small network the same twenty facts ended up in the words' vectors
-# or in the MLP, in single units or spread over many, depending on how it was trained. Only taking
-# parts away could tell.
+# there is *room*. In our own small network the same twenty facts ended up in the words' vectors or
+# in the MLP, in single units or spread over many. Which of these it was depended on the training.
+# Only taking parts away could tell.
 #
 # ## What we measured
 #
@@ -690,4 +778,4 @@ quiz("05-quiz-width")
 #   [*Does Localization Inform Editing?*](https://arxiv.org/abs/2301.04213), 2023.
 #
 # **Next:** attention, norm, MLP. [Lesson 06](06_transformer_block.ipynb) puts them together, and
-# lesson 07 asks why a hundred of them can be stacked.
+# [lesson 07](07_going_deep.ipynb) asks why a hundred of them can be stacked.

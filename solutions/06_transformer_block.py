@@ -13,12 +13,13 @@
 # new is the wiring, and most of all the plus sign. Deep networks without it were very hard to
 # train, and the reason is not the one that most people give.
 #
-# At the end of this lesson you will have built the block of an encoder, of a language model and
-# of a translator. You will have measured what the plus does to the gradient, to the tokens and to
-# what a deep stack learns, counted the paths through it, and put dropout in its place.
+# At the end of this lesson you will have built the block of an encoder, of a language model and of
+# a translator. You will have measured what the plus does to the gradient, to the tokens and to what
+# a deep stack learns. You will have counted the paths through it, and put dropout in its place.
 #
 # *About 90 minutes. You need: lessons [01](01_attention.ipynb) to
-# [05](05_feed_forward.ipynb); what a gradient is.*
+# [05](05_feed_forward.ipynb); what a gradient is. The section "Every path" takes 20 minutes more;
+# no later lesson needs it, so it may wait for another day.*
 
 # %%
 import math
@@ -27,7 +28,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tfcourse import Claims, blocks, check, figures, hint, mine, quiz
+from tfcourse import Claims, blocks, check, figures, hint, mine, quiz, reveal
 from tfcourse.attention import MultiHeadAttention, causal_mask, padding_mask
 from tfcourse.claims.claim import paired
 from tfcourse.experiments import depths, mean_and_spread, recorded
@@ -49,22 +50,37 @@ from tfcourse.widgets import BlockShapes
 #
 # $$\frac{\partial}{\partial x}\bigl(x + f(x)\bigr) = 1 + f'(x)$$
 #
-# The 1 is a direct path: the gradient gets through even when f′ is tiny. (It is no guarantee: with
-# f′ = −1 the two cancel, and with f′ = 1 a hundred blocks multiply the gradient by $2^{100}$.)
+# The 1 is a direct path: the [gradient](glossary.ipynb#cell-id=gradient) gets through even when f′
+# is tiny. (It is no guarantee: with f′ = −1 the two cancel, and with f′ = 1 a hundred blocks
+# multiply the gradient by $2^{100}$.)
 #
 # That is the usual story: without the plus the gradient vanishes. Is it true of a Transformer? A
 # block has a second device against it, the norm. So we build 32 untrained blocks in four ways,
 # with and without the plus, with and without norms, and vary the size of the first weights. Every
 # matrix is normal with a standard deviation of **gain** / √inputs. With gain 1 the output of one
-# matrix is as large as its input; PyTorch's own start has a gain of 1/√3 ≈ 0.58.
+# matrix is as large as its input. (PyTorch's `nn.Linear` draws its first weights evenly between
+# −1/√inputs and 1/√inputs. Numbers spread evenly between −a and a have a standard deviation of
+# a/√3. So PyTorch's own start has a gain of 1/√3 ≈ 0.58.)
 
 # %%
 quiz("06-vanish")
 
+# %% [markdown]
+# In the package's `blocks.Block`, attention and MLP both go through one method,
+# `_add(x, sublayer, norm)`. It returns `x + sublayer(norm(x))`. Each class here writes this line
+# anew; all the rest of the block stays.
+
 
 # %%
+class NormsAlone(blocks.Block):
+    """The norms, no plus: each sub-layer's result replaces x."""
+
+    def _add(self, x, sublayer, norm):
+        return sublayer(norm(x))
+
+
 class Bare(blocks.Block):
-    """Neither plus nor norms: each sub-layer's result replaces x."""
+    """Neither plus nor norms."""
 
     def _add(self, x, sublayer, norm):
         return sublayer(x)
@@ -79,7 +95,7 @@ class PlusAlone(blocks.Block):
 
 ways = {
     "x + f(norm(x))": blocks.Block,
-    "f(norm(x))": depths.Chained,
+    "f(norm(x))": NormsAlone,
     "x + f(x)": PlusAlone,
     "f(x)": Bare,
 }
@@ -137,10 +153,14 @@ figures.lines(
 
 # %% [markdown]
 # Look at f(x) first. Its gradient **vanishes or explodes**; which of the two is a matter of the
-# gain. (float32 ends at 1e-38 and 3e38.) Somewhere between there is a needle's eye. The plus
-# alone helps against vanishing: at the two smallest gains x + f(x) is healthy, where f(x) has lost
-# everything. It does not help against exploding. There it is the first to explode, since every
-# sub-layer adds to what is there.
+# gain. Somewhere between there is a narrow range in which it does neither. (Our stacks compute in
+# float64. Most models are trained in float32 or less, and float32 ends at about 1e-38 and 3e38:
+# what lies beyond would be lost there. `inf` in the printout is too large even for float64; the
+# figure leaves that point out.)
+#
+# The plus alone helps against vanishing: at the two smallest gains x + f(x) is healthy, where f(x)
+# has lost everything. It does not help against exploding. There it is the first to explode, since
+# every sub-layer adds to what is there.
 #
 # With norms both lines are nearly flat. A norm brings the numbers back to size one, whatever the
 # gain was, and the gradient with them. And now the line f(norm(x)): **no plus, and the gradient
@@ -148,10 +168,10 @@ figures.lines(
 #
 # ## What the plus keeps
 #
-# Attention mixes: each output is an average of the values. What happens to the tokens when it
-# mixes 32 times? We measure how alike they are: the cosine of two different tokens, averaged over
-# all pairs. It is 0 for vectors without relation and 1 for vectors of the same direction.
-# **Predict** the three lines.
+# Attention mixes: each output is an average of the values. What happens to the tokens when it mixes
+# 32 times? We measure how alike they are: the [cosine](glossary.ipynb#cell-id=cosine) of two
+# different tokens, averaged over all pairs. It is 0 for vectors at a right angle and 1 for vectors
+# of the same direction. **Predict** the three lines.
 
 
 # %% tags=["after-prediction"]
@@ -187,11 +207,10 @@ figures.lines(
 # Without the plus **all tokens are the same** after a few blocks, norms or not. Nothing reminds a
 # token of what it was. The plus is its memory. It slows the mixing down; it does not stop it.
 #
-# Dong et al. (2021) proved a strong form of this: attention alone, without MLPs and without the
-# plus, makes the tokens equal *doubly exponentially*: every layer does not only make the
-# difference between them smaller, it does so by a larger factor than the layer before. Let us see.
-# We measure what is left of the difference: the distance of the tokens from their mean, over
-# their length.
+# Dong et al. (2021) proved a strong form of this. Attention alone, without MLPs and without the
+# plus, makes the tokens equal *doubly exponentially*. Every layer makes the difference between them
+# smaller, and it does so by a larger factor than the layer before. Let us see. We measure what is
+# left of the difference: the distance of the tokens from their mean, over their length.
 
 
 # %%
@@ -218,9 +237,9 @@ for name, left in pure.items():
 
 # %% [markdown]
 # Without a mask and with moderate weights it is as they say: after three or four layers the tokens
-# are equal to the last digit. A causal mask makes it slow: the first token sees only itself, so
-# there is always one that keeps apart. Large weights make it slow too: they make attention sharp,
-# and a sharp attention picks, it does not average.
+# are equal to the last digit. A [causal mask](glossary.ipynb#cell-id=causal-mask) makes it slow:
+# the first token sees only itself, so there is always one that stays different. Large weights make
+# it slow too: they make attention sharp, and a sharp attention picks, it does not average.
 #
 # ## Deeper and deeper
 #
@@ -232,14 +251,28 @@ quiz("06-depth")
 
 # %%
 STEPS = 30
+curves = {}
 for kind in (depths.WITH, depths.WITHOUT):
-    watch = figures.LiveCurve(f"Do 8 blocks learn? {kind}", STEPS)
-    run = depths.one(depths.name_of(kind, 8), rate=3e-3, seed=0, steps=STEPS, watch=watch)
+    # `watch` is called after each step, with the losses so far
+    keep = lambda so_far, kind=kind: curves.update({kind: so_far})
+    run = depths.one(depths.name_of(kind, 8), rate=3e-3, seed=0, steps=STEPS, watch=keep)
     print(f"{kind}: {run['loss']:.2f} nats held out after {STEPS} steps")
+figures.lines(
+    range(1, STEPS + 1),
+    curves,
+    title="Do 8 blocks learn?",
+    x_label="step",
+    y_label="training loss in nats",
+    from_zero=False,
+    markers=False,
+    alt="; ".join(f"{kind}: from {c[0]:.2f} to {c[-1]:.2f} nats" for kind, c in curves.items()),
+)
 
 # %% [markdown]
-# Thirty steps show that it runs. The record holds the whole study: each kind and depth with a
-# learning rate of its own, chosen on two other seeds; then five seeds; loss on held-out text.
+# After thirty steps the two differ only a little. The record holds the whole study: each kind and
+# depth with a [learning rate](glossary.ipynb#cell-id=learning-rate) of its own, chosen on two other
+# [seeds](glossary.ipynb#cell-id=seed); then five seeds. The loss is that on
+# [held-out](glossary.ipynb#cell-id=held-out-loss) text, in [nats](glossary.ipynb#cell-id=nat).
 
 # %% tags=["after-prediction"]
 RETRAIN = False
@@ -274,8 +307,8 @@ for n in depths.DEPTHS:
     print(f"depth {n:>2}: {paired(*pair)} nats")
 
 # %% [markdown]
-# The plus helps at every depth. A single block is worse without it, two are much worse, and from
-# four on the stack knows how frequent each character is and hardly anything else, although every
+# The plus helps at every depth. A single block is worse without it, and two are much worse. From
+# four on, the stack knows how frequent each character is and hardly anything else, although every
 # depth had the best learning rate that we could find for it. With the plus, eight blocks are as
 # good as one. This training is too short, and the model too small, to show what depth is good for;
 # but depth does no harm.
@@ -285,9 +318,10 @@ for n in depths.DEPTHS:
 # healthy.
 #
 # Are the tokens alike in the *trained* stacks as well? We look at them before and after training.
-# And there is a third kind in the record, a **control**: still without the plus, but
-# every token gets a fixed bonus for attending to itself. So it keeps what it was in another way.
-# *If* the lost tokens are the reason, this one should learn. **Predict**: will it?
+# And there is a third kind in the record, a **control**: still without the plus, but the number 6
+# is added to every token's score with itself, before the softmax. That makes this weight e⁶ ≈ 400
+# times as large, compared with the others. So a token keeps what it was in another way. *If* the
+# lost tokens are the reason, this one should learn. **Predict**: will it?
 
 # %% tags=["after-prediction"]
 both = ((kind, n) for n in (2, depths.CONTROL, depths.DEEPEST) for kind in depths.KINDS)
@@ -301,16 +335,22 @@ for arm in (depths.name_of(kind, n) for kind, n in both):
     mean, spread = mean_and_spread(losses(results, arm))
     print(f"{arm}: cosine of two tokens {before:.2f}, trained {after:.2f}; "
           f"loss {mean:.2f} ± {spread:.2f} nats")  # fmt: skip
+with_it, without, control = (
+    mean_and_spread(losses(results, depths.name_of(kind, depths.CONTROL)))[0]
+    for kind in depths.KINDS
+)
+gap, closed = without - with_it, without - control
+print(f"4 blocks: no plus costs {gap:.2f} nats; the control closes {closed / gap:.0%} of this gap")
 
 # %% [markdown]
 # Without the plus, training brings the tokens of two blocks back in part, and those of four or
 # eight not at all: after 300 steps they are still the same. And at four blocks the control learns!
-# Its tokens stay apart, and well over half of what is missing comes back, with no plus at all. So
-# at this depth the lost tokens are one reason why a stack fails without the plus, and a large one.
-# They are not the only one: the control is still far from the stack with the plus. What the rest
-# is, this experiment does not say. (Nor does it speak for deeper stacks. In a first trial, with
-# eight blocks and 120 steps, the same bonus did not keep the tokens apart, and it gained next to
-# nothing.)
+# Its tokens stay apart. Compare the losses of four blocks with and without the plus: the control
+# closes well over half of this gap, with no plus at all. So at this depth the lost tokens are one
+# reason why a stack fails without the plus, and a large one. They are not the only one: the control
+# is still far from the stack with the plus. What the rest is, this experiment does not say. (Nor
+# does it speak for deeper stacks. In a first trial, with eight blocks and 120 steps, the same bonus
+# did not keep the tokens apart, and it gained next to nothing.)
 #
 # ## Why a sum, and not side by side?
 #
@@ -409,14 +449,14 @@ for norm_first in (True, False):
     print(f"norm_first={norm_first}: equal to 1e-5: {gap < 1e-5}")
 
 # %% [markdown]
-# Mind the `~`: PyTorch's layer takes True = may NOT attend ([lesson 01](01_attention.ipynb)).
+# Note the `~`: PyTorch's layer takes True = may NOT attend ([lesson 01](01_attention.ipynb)).
 #
 # ### Nothing but your own
 #
 # The attention and the MLP in that block were ours. But you have written them too. What passes its
-# check is kept, and `mine` gives it back, on any later day: `mine.layer_norm` is your own where it
-# passed, and ours where it did not yet. It says which. Here is the block once more, of nothing but
-# what lessons [02](02_multi_head_attention.ipynb), [04](04_norms.ipynb) and
+# check is kept, and `mine` gives it back whenever you want it: `mine.layer_norm` is your own where
+# it passed, and ours where it did not yet. It says which. Here is the block once more, of nothing
+# but what lessons [02](02_multi_head_attention.ipynb), [04](04_norms.ipynb) and
 # [05](05_feed_forward.ipynb) asked of you:
 
 # %%
@@ -518,9 +558,9 @@ def by_path_length(x, sublayers):
 by_path_length = check(by_path_length)
 
 # %% [markdown]
-# Here are all 16 paths of a net of two blocks, counted out, with matrices as small as an
-# untrained model's. (The cell lists them one by one, so that it runs without your solution.)
-# **Predict**: which lengths matter most?
+# Here are all 16 paths of a net of two blocks, with matrices as small as an untrained model's. (The
+# cell lists them one by one, so that it runs without your solution.) **Predict**: which lengths
+# matter most?
 
 # %% tags=["after-prediction", "nbval-check-output"]
 torch.manual_seed(0)
@@ -553,9 +593,10 @@ for length, part in enumerate(by_length):
 #
 # ## Dropout, and where
 #
-# A unit that always finds the same neighbour may rely on it alone. **Dropout** prevents that: in
-# training it sets a share p of the numbers to zero, at random, anew in every step. What is left is
-# divided by 1 − p. In use ("evaluation", "inference") nothing is dropped. In PyTorch:
+# A [unit](glossary.ipynb#cell-id=unit) that always finds the same neighbour may rely on it alone.
+# **Dropout** prevents that: in training it sets a share p of the numbers to zero, at random, and
+# different ones in every step. What is left is divided by 1 − p. In use ("evaluation", "inference")
+# nothing is dropped. In PyTorch:
 #
 #     F.dropout(x, p, training)   # training=True drops (the default!), False does nothing
 #
@@ -625,8 +666,15 @@ add_with_dropout = check(add_with_dropout)
 # %% [markdown]
 # ## Walk through one
 #
-# A block of Llama-7B's size reads 32 sequences of 2048 tokens. Step through it. **Predict**
-# first: which tensor is the largest?
+# A block of Llama-7B's size reads 32 sequences of 2048 tokens. **Predict** before you run the cell:
+# which tensor is the largest? Then step through it, with *Next* or the arrow keys. **Predict** once
+# more: with twice as many tokens, which tensors are twice as large, and which four times? Set
+# `tokens` to 4096 and see.
+#
+# Four words that you will read there. **FLOPs** are the additions and multiplications of the matrix
+# products. G stands for a billion (10⁹), T for a thousand billion. *A view* makes no new numbers:
+# it reads the old ones in another shape. *Tile by tile* means that a large matrix is worked out in
+# small pieces, and no piece is kept.
 
 # %% tags=["after-prediction"]
 BlockShapes(batch=32, tokens=2048, d_model=4096, n_heads=32, d_ff=11008)
@@ -639,8 +687,8 @@ BlockShapes(batch=32, tokens=2048, d_model=4096, n_heads=32, d_ff=11008)
 # ## How many parameters?
 #
 # Attention has 4d², an MLP of the usual width 8d²: **12d²** a block. And with the small parts?
-# Take this count: *12d² + 12d, for projections without bias, an MLP with biases and two
-# LayerNorms*. Let us make that block and count.
+# Here is a statement to check: *with projections without bias, an MLP with biases and two
+# LayerNorms it is exactly 12d² + 12d*. We make such a block and count.
 
 # %% tags=["nbval-check-output"]
 counted = {}
@@ -682,7 +730,8 @@ llama3 = 32 * block_parameters(4096, 32, 8, 14336, True)
 print(f"Llama-3 8B, all 32 blocks: {llama3 / 1e9:.2f}B")
 
 # %% [markdown]
-# (The rest of its 8.03 billion are the tokens' embeddings and the output matrix.)
+# (The rest of its 8.03 billion are the tokens' [embeddings](glossary.ipynb#cell-id=embedding) and
+# the matrix of the [output head](glossary.ipynb#cell-id=output-head).)
 #
 # ## The decoder's block
 #
@@ -691,6 +740,9 @@ print(f"Llama-3 8B, all 32 blocks: {llama3 / 1e9:.2f}B")
 # ([lesson 02](02_multi_head_attention.ipynb)). The same form, and a norm of its own.
 #
 # ![](drawings/encoder_decoder.svg)
+#
+# (In the drawing the "sentence" is a date as people write it, and the "translation" is the same
+# date in digits, 2021-03-03. The decoder has written 2021-0 so far and scores what comes next.)
 #
 # ### Exercise · the decoder's block
 #
@@ -726,9 +778,9 @@ class DecoderBlock(nn.Module):
 DecoderBlock = check(DecoderBlock)
 
 # %% [markdown]
-# The package has one class for all of them: `blocks.Block(d_model, n_heads, norm="rms",
-# gated=True, rotary=…, cross=False, …)`. With a few of its arguments it is GPT-2's block,
-# Llama's, BERT's, or that of 2017; a test holds it equal to each of them.
+# The package has one class for all of them: `blocks.Block(d_model, n_heads, norm="rms", gated=True,
+# rotary=…, cross=False, …)`. With a few of its arguments it is GPT-2's block, Llama's, BERT's, or
+# that of 2017; a test checks that it equals each of them.
 #
 # ## What we measured
 

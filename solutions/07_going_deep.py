@@ -4,18 +4,19 @@
 # ![](drawings/map.svg)
 #
 # **What has to be right before a hundred blocks will train?** GPT-2 has up to 48 blocks, Llama-3
-# 405B has 126. Three lines of GPT-2's code are there for depth alone: the norm stands *before*
-# each sub-layer, `x = x + attn(ln_1(x))`; one more norm stands at the end, `ln_f`; and some first
+# 405B has 126. Three lines of GPT-2's code are there for depth alone. The norm stands *before* each
+# sub-layer, `x = x + attn(ln_1(x))`. One more norm stands at the end, `ln_f`. And some first
 # weights are divided by `math.sqrt(2 * n_layer)`. What happens if we leave them out?
 #
 # At the end of this lesson you will have put the norm in the wrong place and measured what it does
-# to the gradient, derived the gradient of a norm by hand, started stacks with good and bad first
-# weights, gone to 160 blocks, and taken a language model apart, component by component. You will
-# also have decided about sixteen statements, six of them in print, by rules. Some of them do not
-# hold here.
+# to the gradient. You will have derived the gradients of a norm and of attention by hand, started
+# stacks with good and bad first weights, and gone to 160 blocks. And you will have taken a language
+# model apart, component by component. You will also have decided about sixteen statements, six of
+# them in print, by rules. Some of them do not hold here.
 #
-# *About 100 minutes. You need: lessons [04](04_norms.ipynb) to
-# [06](06_transformer_block.ipynb); derivatives.*
+# *About 160 minutes. You need: lessons [04](04_norms.ipynb) to
+# [06](06_transformer_block.ipynb); derivatives. Best in two sittings: a good place to pause is
+# before "Warming up".*
 
 # %%
 import itertools
@@ -25,7 +26,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tfcourse import Claims, blocks, check, figures, hint, quiz
+from tfcourse import Claims, attention, blocks, check, figures, hint, mine, quiz, reveal
+from tfcourse.attention import causal_mask
 from tfcourse.claims.claim import paired
 from tfcourse.experiments import components, first_weights, mean_and_spread, norm_places, recorded
 from tfcourse.experiments.characters import manual, train
@@ -48,17 +50,19 @@ from tfcourse.experiments.study import losses
 # > steps without warmup, because residual variance grows layer-by-layer and gradients explode.
 # > Pre-LN trains stably.
 #
-# (LN is LayerNorm. **Warm-up** means that the learning rate does not start at its full value: it
-# climbs there over the first steps.) That is four statements in one: it fails, it fails in a
-# certain way, it fails for a certain reason, and pre-norm does not fail. We take them one by one.
+# (LN is LayerNorm. **Warm-up** means that the [learning rate](glossary.ipynb#cell-id=learning-rate)
+# does not start at its full value: it climbs there over the first steps.) That is four statements
+# in one: it fails, it fails in a certain way, it fails for a certain reason, and pre-norm does not
+# fail. We take them one by one.
 #
 # ### A rule before the run
 #
 # When has a run failed? If you decide *after* you have seen the curves, you will find what you
-# expect. So the rule comes first. Our text has 103 different characters. One who knows nothing at
-# all has a loss of ln 103 = 4.63 **nats** (that is "uniform"). One who knows only how frequent
-# each character is has 3.25 nats; call that the **level**. A model needs no blocks to get there:
-# the last matrix alone can learn it. So:
+# expect. So the rule comes first. Our text has 103 different characters. A model that knows nothing
+# at all has a loss of ln 103 = 4.63 [**nats**](glossary.ipynb#cell-id=nat) (that is "uniform"). One
+# that knows only how frequent each character is has 3.25 nats; call that the **level**. A model
+# needs no blocks to get there. The last norm adds a learned bias, the same for every token, and the
+# last matrix makes of it one fixed score for each character. So:
 #
 # - **diverged**: any loss is NaN or infinite.
 # - **stalled**: not diverged, and the mean of the last 20 losses is *above* level − 0.1.
@@ -92,22 +96,44 @@ how_it_ended = check(how_it_ended)
 quiz("07-post")
 
 # %% [markdown]
-# A language model on the characters of Python's manual: d_model = 256, 4 heads, an MLP of 1024,
-# PyTorch's own first weights, AdamW, no clipping, no warm-up: as one would write it without a
-# second thought. First 25 steps of each, to see that it runs.
+# A language model on the characters of Python's manual: d_model = 256, 4 heads, an MLP of 1024. It
+# has PyTorch's own first weights, [AdamW](glossary.ipynb#cell-id=AdamW), no
+# [clipping](glossary.ipynb#cell-id=clipping) and no warm-up: as one would write it without thinking
+# of depth. The model is the package's `LanguageModel`: embedding, blocks, output head. But in the
+# short runs here its blocks are yours: `mine` gives back the `TransformerBlock` that you wrote in
+# [lesson 06](06_transformer_block.ipynb). (If yours has not passed yet, it gives ours.)
+#
+# `LanguageModel` talks to a block in its own way. It says which `norm` it wants (LayerNorm, which
+# yours has anyway), and it says `causal=True` where yours takes a mask. So `MyBlock` translates:
+
+
+# %%
+class MyBlock(mine.TransformerBlock):
+    """Your block of lesson 06, in the words of `LanguageModel`."""
+
+    def __init__(self, d_model, n_heads, *, d_ff, norm, norm_first):
+        super().__init__(d_model, n_heads, d_ff, norm_first)
+
+    def forward(self, x, causal):
+        return super().forward(x, mask=causal_mask(x.shape[1], device=x.device))
+
+
+# %% [markdown]
+# First 25 steps of pre-norm and of post-norm, to see that your block learns.
 
 # %%
 STEPS = 25
 for arm in ("pre-norm, 6 layers", "post-norm, 6 layers"):
     watch = figures.LiveCurve(f"Does it learn? {arm}, learning rate 0.003", STEPS)
-    found = norm_places.one(arm, rate=3e-3, seed=0, steps=STEPS, watch=watch)
+    found = norm_places.one(arm, rate=3e-3, seed=0, steps=STEPS, block=MyBlock, watch=watch)
     print(f"{arm}: {found['loss']:.2f} nats on held-out text after {STEPS} steps")
 
 # %% [markdown]
-# The record holds 100 steps of each: six layers at three learning rates with five seeds, and
-# twelve and eighteen layers at lower rates. No rate is chosen here. *Which* rates a stack can take
-# is the question, so all of them are shown. Your `how_it_ended` counts. (The curves hold means of
-# ten steps, so the last two of them make the last twenty losses.)
+# The record was made with the package's block and holds 100 steps of each: six layers at three
+# learning rates with five seeds, and twelve and eighteen layers at lower rates. No rate is chosen
+# here. *Which* rates a stack can take is the question, so all of them are shown. Your
+# `how_it_ended` counts. (The curves hold means of ten steps, so the last two of them make the last
+# twenty losses.)
 
 # %% tags=["after-prediction"]
 RETRAIN = False
@@ -138,33 +164,37 @@ curves = {
 }
 figures.lines(
     range(10, 101, 10),
-    curves,
+    curves | {"the frequencies": [level] * 10},
     title="Six layers without warm-up: does it get past the frequencies?",
     x_label="step (record in data/norm_places.json, mean of five seeds)",
     y_label="training loss in nats",
     from_zero=False,
-    level=(level, "the frequencies"),
     alt="; ".join(f"{name}: {c[0]:.2f} at first, {c[-1]:.2f} at last" for name, c in curves.items())
     + f". Frequencies alone: {level:.2f} nats.",
 )
 
 # %% [markdown]
-# No run went to NaN: a norm stands at the end of each block, so how should the numbers run away?
-# But post-norm does fail, and it fails in one way. It **stalls**. It learns how frequent the
+# No run went to NaN: a norm stands at the end of each block, so how could the numbers grow without
+# limit? But post-norm does fail, and it fails in one way. It **stalls**. It learns how frequent the
 # characters are and nothing more. That is not "at uniform" (4.63): what the blocks do is lost, and
 # the last matrix does what it can alone.
 #
 # When it fails depends on the learning rate *and* on the depth. Six layers take 0.001 and not
 # 0.003. Twelve do not take 0.001 any more, and eighteen not even 0.0003. Pre-norm learns at all of
 # these; only at 0.01 does it stall too. So the statement is right under a condition that it does
-# not name. (The table at the end applies the same limit to the held-out loss. By it, two of the
-# five runs of pre-norm at 0.01 have just escaped; nothing else changes.) Now to the reason that it
-# gives.
+# not name.
+#
+# (The table at the end of this lesson judges these runs once more, by a rule of its own. It
+# compares the [held-out loss](glossary.ipynb#cell-id=held-out-loss) with level − 0.1, not the last
+# twenty training losses. The two rules differ on two runs only, both of pre-norm at 0.01: stalled
+# by your rule, not by the table's.)
+#
+# Now to the reason that it gives.
 #
 # ## Why after is harder
 #
-# "…because residual variance grows layer-by-layer and gradients explode." Let us look at the
-# first half on paper-sized stacks first.
+# "…because residual variance grows layer-by-layer and gradients explode." Let us look at the first
+# half first, on stacks of plain matrices.
 #
 # ### Exercise · how the stream grows
 #
@@ -207,8 +237,9 @@ for norm_first in (True, False):
 # additions have a variance of n, so the size grows like √n. In post-norm every block ends with a
 # norm, and the size is 1 for ever. The printed reason has them the wrong way round.
 #
-# And the gradient? Now the real stacks. The cell measures, along the stack, the size of the stream
-# and the length of the loss's gradient with respect to it.
+# And the gradient? Now the real stacks. The cell measures, along the stack, the size of the
+# [residual stream](glossary.ipynb#cell-id=residual-stream) and the length of the loss's gradient
+# with respect to it.
 
 
 # %%
@@ -286,21 +317,31 @@ figures.lines(
 # that arrives at y is divided by 3 on its way to x. That is the main part. There are two more:
 # - Adding a constant to all numbers of x changes nothing, because the mean is taken away. So the
 #   part of the gradient that is *the same in all numbers* has no effect, and is taken away as well.
-# - Making x longer changes nothing, because s grows with it. So the part *along y* has no effect.
+# - Making x longer changes nothing, because s grows with it. So the part *along y* has no effect,
+#   and is taken away too.
 #
 # With g for the gradient at y, and a bar for the mean over the token's d numbers:
 #
-# $$\frac{\partial L}{\partial x} = \frac{1}{s}\Bigl(g - \bar g - y\,\overline{g\,y}\Bigr),
+# $$\frac{\partial L}{\partial x}
+#   = \frac{1}{s}\Bigl(g - \bar g - \text{the part of } g \text{ along } y\Bigr),
 #   \qquad s = \sqrt{\overline{(x - \bar x)^2} + \epsilon}$$
+#
+# The formula of the last part is yours to find. If u is a vector of length 1, the part of g along u
+# is (g · u) u: a dot product, times u. But the length of y is not 1. The mean of its squares is 1,
+# so its length is √d. (ε makes y a little shorter. Take √d all the same: then the result is exact.)
 #
 # ### Exercise · the gradient through a norm
 #
-# Write it: `x` and `g` have the shape (…, d), and every token (the last axis) stands for itself.
-# Use steps, no ready-made norm: `keepdim=True` keeps the axis over which a mean is taken, so that
-# the result can be subtracted.
+# Find the missing part, on paper, and write all of it. `x` and `g` have the shape (…, d), and every
+# token (the last axis) stands for itself. Use steps, no ready-made norm: `keepdim=True` keeps the
+# axis over which a mean is taken, so that the result can be subtracted.
+#
+# (The name: the table of all ∂yᵢ/∂xⱼ is called the [Jacobian](glossary.ipynb#cell-id=Jacobian). The
+# gradient g, a vector, times this table is the gradient at x: a *vector-Jacobian product*, or
+# [VJP](glossary.ipynb#cell-id=VJP).)
 
 
-# %% exercise="norm_vjp" graded=true points=4 difficulty=3 minutes=20
+# %% exercise="norm_vjp" graded=true points=4 difficulty=3 minutes=25
 def norm_vjp(x, g, eps=1e-5):
     """The gradient at x from the gradient g at LayerNorm's output: (…, d) -> (…, d)"""
     ### BEGIN SOLUTION
@@ -320,7 +361,9 @@ norm_vjp = check(norm_vjp)
 # In a pre-norm stack the norms stand **beside** the path, inside f: the path itself is a row of
 # plus signs, from the last block to the first.
 #
-# Do the sizes of the sums explain what we measured? The cell reads them off, and multiplies.
+# Do the sizes of the sums explain what we measured? The cell reads them off, and multiplies. For
+# that it puts a *hook* on each norm: a function that PyTorch calls just before the norm runs. It
+# gets the module (`_`, not needed here) and the tuple of its inputs (`given`).
 
 
 # %%
@@ -346,21 +389,145 @@ print(f"all divisions together: {shares[-1][1]:.0e}; the gradient's fall: {share
 
 # %% [markdown]
 # They do, roughly. (The sub-layers carry some gradient too, so it falls a little less.) And why
-# have the sums grown so fast? Before training they were about 1. Adam divides every gradient by
-# its own typical size, so its first steps move *every weight* by about the learning rate, however
-# small the gradient is. Twelve steps of 0.003 make up to 0.036; the weights themselves began with
-# a standard deviation of 1/√(3·256) = 0.036. Within a dozen steps they can be quite other weights,
-# and the sums that the norms read have grown as you see.
+# have the sums grown so fast? Before training they were about 1. Adam divides every gradient by its
+# own typical size, so its first steps move *every weight* by about the learning rate, however small
+# the gradient is. Twelve steps of 0.003 make up to 0.036; the weights themselves began with a
+# standard deviation of 1/√(3·256) = 0.036. Within a dozen steps they can be quite different
+# weights, and the sums that the norms read have grown as you see.
 #
 # With so small a gradient the lower blocks hardly learn, and none of these runs came back within
 # its 100 steps. So three things come together here: norms on the path, depth, and steps that are
 # large for the weights.
 #
+# ### What attention does to a gradient
+#
+# The queries, keys and values of a block get their gradient through attention. Autograd finds it
+# for you. But a fused kernel has no autograd inside: somebody has to write the way back by hand.
+# The paper on FlashAttention ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) derives it in
+# its appendix. Let us do the same. You will meet something on the way that you know already.
+#
+# Forward there are three steps. For query i and key j:
+#
+# $$s_{ij} = \frac{q_i \cdot k_j}{\sqrt{d_k}}, \qquad p_{ij} = \frac{e^{s_{ij}}}{\sum_l e^{s_{il}}},
+#   \qquad o_i = \sum_j p_{ij}\, v_j$$
+#
+# s are the scores, p the weights, o the outputs; the sum with l runs over all keys. Back we go in
+# the opposite order. `g` is the gradient at the output. A `d` in front of a letter means *the
+# gradient of the loss at it*: dp has the shape of p. Its entry dpᵢⱼ says how fast the loss grows
+# with that one weight.
+#
+# **A product.** Take single numbers first: o = p · v. If p grows by a little, o grows v times as
+# much, so dp = g · v; and in the same way dv = p · g. Each factor gets g times *the other one*. Now
+# the vectors. The weight of query i and key j meets all numbers of vⱼ, so the products are added
+# up: dpᵢⱼ = gᵢ · vⱼ, a dot product. The value vⱼ gets into the output of *every* query, so what
+# comes back from all of them is added up: dvⱼ = Σᵢ pᵢⱼ gᵢ. As matrices, with a row for each query
+# in P and G and a row for each key in V:
+#
+# $$dP = G\,V^\top, \qquad dV = P^\top G$$
+#
+# **The softmax.** From the weights to the scores. **Predict** a simple case first:
+
+# %%
+quiz("07-common")
+
+# %% [markdown]
+# A query's weights sum to 1. So a query can only *move* weight from one key to another, and what
+# all keys have in common is taken off. Take p = (0.5, 0.25, 0.25) and dp = (3, 1, 1). The mean of
+# dp, with these weights, is 0.5 · 3 + 0.25 · 1 + 0.25 · 1 = 2. The first key is 1 above it, the
+# others are 1 below. Each counts by its weight, so ds = (0.5, −0.25, −0.25). Its sum is 0: what
+# one key gains, the others lose.
+#
+# The formula says the same. In [lesson 01](01_attention.ipynb) you met the slopes of the softmax:
+# ∂pₗ/∂sⱼ is pₗ(1 − pₗ) for l = j and −pₗpⱼ otherwise. Multiply by dpₗ, and add up over all l:
+#
+# $$ds_j = p_j\,(dp_j - \overline{dp}), \qquad \overline{dp} = \sum_l p_l\, dp_l$$
+#
+# for each query by itself. Compare it with LayerNorm's formula above: g − ḡ, and here dp minus its
+# mean. The reason is the same, too. Adding a constant to all numbers of a token changes nothing
+# behind the norm; adding a constant to all scores of a query changes nothing behind the softmax. A
+# gradient along something that changes nothing must go. Only the mean is another one: here each key
+# counts by its weight.
+#
+# **The scores.** They are a product again, divided by √d_k. So each factor gets ds times the other
+# one, added up over all the scores that it is in, and divided by √d_k too:
+#
+# $$dq_i = \frac{1}{\sqrt{d_k}} \sum_j ds_{ij}\, k_j, \qquad
+#   dk_j = \frac{1}{\sqrt{d_k}} \sum_i ds_{ij}\, q_i$$
+#
+# And a **mask**? A forbidden key has the weight 0. Look where p stands in these formulas, and what
+# becomes of a 0 there.
+#
+# ### Exercise · the gradient through attention
+#
+# Write it, without autograd. `q` is (batch, heads, queries, d_head), `k` (batch, heads, keys,
+# d_head), `v` (batch, heads, keys, d_value), and `g`, the gradient at the output, (batch, heads,
+# queries, d_value). The d_k of the formulas is `d_head` in code. `mask` is None, or boolean with
+# True = may attend, in any shape that broadcasts to the scores'. Give the gradients at q, k and v
+# as a tuple. A query that may attend to nothing gets zeros and adds nothing to any key or value;
+# NaN may appear nowhere. Scores may be in the hundreds.
+#
+# For p you can take your own function of [lesson 01](01_attention.ipynb),
+# `mine.attention_weights(q, k, mask)`: it takes care of the mask and of large scores. `a.mT` swaps
+# the last two axes of a.
+
+
+# %% exercise="attention_vjp" difficulty=3 minutes=25
+def attention_vjp(q, k, v, g, mask=None):
+    """The gradients at q, k and v, from the gradient g at attention's output"""
+    ### BEGIN SOLUTION
+    scale = q.shape[-1] ** -0.5
+    p = mine.attention_weights(q, k, mask)  # (batch, heads, queries, keys)
+    dp = g @ v.mT
+    ds = p * (dp - (p * dp).sum(dim=-1, keepdim=True))
+    return scale * ds @ k, scale * ds.mT @ q, p.mT @ g
+    ### END SOLUTION
+
+
+# %% check="attention_vjp"
+attention_vjp = check(attention_vjp)
+
+# %% [markdown]
+# Does autograd agree? `requires_grad_()` tells it to remember what is done with a tensor.
+# `torch.autograd.grad(out, (q, k, v), g)` then goes back from `out`, where the gradient is g, and
+# gives the gradients at q, k and v.
+
+# %%
+torch.manual_seed(0)
+q, k, v = torch.randn(2, 4, 6, 16), torch.randn(2, 4, 9, 16), torch.randn(2, 4, 9, 24)
+g, mask = torch.randn(2, 4, 6, 24), attention.causal_mask(6, 9)
+ours = attention_vjp(q, k, v, g, mask)
+remembered = [tensor.clone().requires_grad_() for tensor in (q, k, v)]
+out = attention.scaled_dot_product_attention(*remembered, mask)
+theirs = torch.autograd.grad(out, remembered, g)
+for name, a, b in zip("qkv", ours, theirs, strict=True):
+    print(f"d{name}: numbers up to {b.abs().max():.1f}, "
+          f"greatest difference to autograd {(a - b).abs().max():.0e}")  # fmt: skip
+
+# %% [markdown]
+# One thing in it looks impossible for FlashAttention. Its kernel never holds a whole row of p: it
+# sees the keys piece by piece. But the mean of dp needs the whole row *before* the first ds can be
+# found. Is there another way to that number? **Predict:**
+
+# %%
+quiz("07-row")
+
+# %% tags=["after-prediction"]
+p, dp = attention.attention_weights(q, k, mask), g @ v.mT
+over_keys, over_numbers = (p * dp).sum(dim=-1), (g * out).sum(dim=-1)  # (batch, heads, queries)
+for name, found in (("Σ p dp over the keys", over_keys), ("g · o", over_numbers)):
+    print(f"{name:>20}, three queries: " + "  ".join(f"{x:+.5f}" for x in found[0, 0, :3]))
+print(f"greatest difference, all queries: {(over_keys - over_numbers).abs().max():.0e}")
+
+# %% [markdown]
+# They are the same but for rounding. The output is there already, from the way forward. So the
+# kernel takes g · o for each query first, *one* number, and goes through the pieces with it. For a
+# query with 8192 keys and d_value = 64, that is a sum of 64 products in place of 8192.
+#
 # ### And at the start?
 #
-# Xiong et al. prove something about the moment *before* the first step: in a post-norm stack "the
-# expected gradients of the parameters near the output layer are large". We compare the gradient
-# at the last block's MLP with pre-norm's.
+# [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) prove something about the moment *before*
+# the first step: in a post-norm stack "the expected gradients of the parameters near the output
+# layer are large". We compare the gradient at the last block's MLP with pre-norm's.
 
 # %%
 logs = {}
@@ -380,9 +547,9 @@ for layers in (6, 18):
 
 # %% [markdown]
 # That is true, and it grows with depth. But with these first weights it is a factor of less than
-# two, and Adam does not care for a factor: it divides it away. Liu et al. (2020) come to the same
-# conclusion, that unbalanced gradients are not the root of the trouble. What matters is how far
-# one step throws the output.
+# two, and to Adam a factor makes no difference: it divides it away. Liu et al. (2020) come to the
+# same conclusion: gradients that are larger in some layers than in others are not the root of the
+# trouble. What matters is how far one step moves the output.
 #
 # ## Warming up
 #
@@ -396,9 +563,9 @@ for layers in (6, 18):
 #
 # Steps are counted 0, 1, … steps − 1. The first `warm_up` steps rise: step 0 has 1/warm_up of
 # `peak`, step warm_up − 1 has all of it. The steps after that fall, from `peak` at step warm_up
-# along half a cosine that would reach 0 at step `steps`: peak · ½ (1 + cos(π · share)), where the
-# share is how much of the fall has passed, from 0 to 1. `warm_up` may be 0, and
-# it may be as large as `steps`: then there is no fall.
+# along half a cosine that would reach 0 at step `steps`: peak · ½ (1 + cos(π · share)). Here share
+# is how much of the fall has passed, from 0 to 1. `warm_up` may be 0, and it may be as large as
+# `steps`: then there is no fall.
 
 
 # %% exercise="rate_at" difficulty=1 minutes=10
@@ -437,55 +604,74 @@ figures.lines(
 
 
 # %%
-def print_runs(arm, name):
-    """The end of every seed's run, and the lowest mean of ten steps on the way."""
-    runs = [run for run in places["runs"] if run["arm"] == arm]
-    end = "  ".join(f"{run['loss']:.2f}" for run in runs)
-    best = "  ".join(f"{min(run['curve']):.2f}" for run in runs)
-    print(f"{name:>16}: held out at the end {end};  training, lowest on the way {best}")
+def on_the_way(arms, title):
+    """Prints the end of every seed's run; draws the mean of their training losses."""
+    for name, arm in arms.items():
+        ends = "  ".join(f"{run['loss']:.2f}" for run in places["runs"] if run["arm"] == arm)
+        print(f"{name:>{max(map(len, arms))}}: held out at the end, five seeds: {ends}")
+    means = {name: mean_curve(arm, 2e-3) for name, arm in arms.items()}
+    return figures.lines(
+        range(10, 201, 10),
+        means | {"the frequencies": [level] * 20},
+        title=title,
+        x_label="step (record in data/norm_places.json, mean of five seeds)",
+        y_label="training loss in nats",
+        from_zero=False,
+        markers=False,
+        alt="; ".join(f"{name}: at best {min(c):.2f}, at last {c[-1]:.2f}"
+                      for name, c in means.items()) + f". Frequencies alone: {level:.2f} nats.",
+    )  # fmt: skip
 
 
-print_runs(norm_places.LONG, "no warm-up")
-for arm, steps in norm_places.WARMED.items():
-    print_runs(arm, f"warm-up of {steps}")
+on_the_way(
+    {"no warm-up": norm_places.LONG}
+    | {f"warm-up of {steps}": arm for arm, steps in norm_places.WARMED.items()},
+    "Does a warm-up prevent the stall, if the rate stays?",
+)
 
 # %% [markdown]
-# Compare the two halves of each line. (Both are losses, but not of the same text: the first is held
-# out, the second is of the text just trained on.) *With* warm-up the training loss gets well below
-# the level on the way, and nearly all runs are back at it in the end. Here a warm-up mostly
-# **postpones** the stall; the table at the end says how sure that is.
+# *With* a warm-up the training loss gets well below the level on the way. But it comes back, and
+# nearly all of these runs end at the level or above. Here a warm-up mostly **postpones** the stall;
+# the table at the end says how sure that is.
 #
 # In practice the rate does not stay at its peak. It falls, as in your `rate_at`. So the record has
 # the same comparison with a rate that falls along half a cosine:
 
 # %%
-print_runs(norm_places.FALLING, "falling only")
-print_runs(norm_places.WARMED_FALLING, "20, then falling")
 for warmed, cold in (
     (next(iter(norm_places.WARMED)), norm_places.LONG),
     (norm_places.WARMED_FALLING, norm_places.FALLING),
 ):
     gap = paired(losses(places, warmed), losses(places, cold))
-    print(f"{warmed} − {cold}: {gap} nats (paired 95% interval)")
+    print(f"{warmed} − {cold}:\n    {gap} nats (paired 95% interval)")
+on_the_way(
+    {
+        "falling only": norm_places.FALLING,
+        "warm-up of 20, then falling": norm_places.WARMED_FALLING,
+    },
+    "And if the rate falls?",
+)
 
 # %% [markdown]
-# Now it is clear. A falling rate *alone* saves nothing: the harm is done in the first steps. A
-# warm-up alone only postpones the stall. Together they save most of the runs: the warm-up carries
-# the stack through the first steps, and the fall takes the high rate away before it can do harm
-# later. Nearly every recipe has both, and this is one good reason. (Pre-norm took 0.001 and 0.003
-# with neither, over 100 steps. At 0.002 we did not run it.)
+# Now it is clear that the high rate is dangerous twice. In the first steps it stalls a fresh stack
+# at once: a falling rate *alone* saves nothing, for it has not fallen yet. Later it stalls a stack
+# that has begun to learn: a warm-up *alone* only postpones the stall. Together they save most of
+# the runs. The warm-up carries the stack through the first steps, and the fall takes the high rate
+# away before the late stall. Nearly every recipe has both, and this is one good reason. (Pre-norm
+# took 0.001 and 0.003 with neither, over 100 steps. At 0.002 we did not run it.)
 #
 # ## The first weights
 #
-# Before the first step, all weights are random. How large? GPT-2 takes a standard deviation of
+# Before the first step, all weights are random. How large should this
+# [initialization](glossary.ipynb#cell-id=initialization) be? GPT-2 takes a standard deviation of
 # 0.02, and biases of 0. Then its paper says:
 #
 # > A modified initialization which accounts for the accumulation on the residual path with model
 # > depth is used. We scale the weights of residual layers at initialization by a factor of 1/√N
 # > where N is the number of residual layers.
 #
-# A block adds to the stream twice, so a stack of L blocks has N = 2L **residual layers**: the
-# matrices that write into the stream, attention's output and the MLP's second one.
+# A block adds to the stream twice, so a stack of L blocks has N = 2L **residual layers**. These are
+# the matrices that write into the stream: attention's output and the MLP's second one.
 
 # %%
 quiz("07-start")
@@ -572,16 +758,30 @@ for way in ("0.02", first_weights.GPT2):
 # With the factor the growth is the same at every depth, as the sum of the variances says. That is
 # what the quoted sentence promises, and it holds. Does such a stack *train* better? Sixteen blocks
 # of d_model = 64, pre-norm, 100 steps. Each way to begin gets its own learning rate, chosen on a
-# seed that is not reported, and five seeds. Five were too few to tell 0.5 and 1/√inputs apart, so
-# these two have ten.
+# [seed that is not reported](glossary.ipynb#cell-id=pilot-seeds), and five seeds. Five were too few
+# to tell 0.5 and 1/√inputs apart, so these two have ten.
 
 # %%
 record = recorded("first_weights")
 started = first_weights.run(**record["settings"], say=print) if RETRAIN else record["results"]
 for way in first_weights.ARMS:
     mean, spread = mean_and_spread(losses(started, way))
-    tried = ", ".join(f"{rate}: {loss:.2f}" for rate, loss in started["pilots"][way].items())
-    print(f"{way:>22}: {mean:.3f} ± {spread:.3f} nats at {started['chosen'][way]:.2g}   ({tried})")
+    print(f"{way:>22}: {mean:.3f} ± {spread:.3f} nats at the rate {started['chosen'][way]:.2g}")
+tried = started["pilots"]
+rates = sorted({rate for losses_at in tried.values() for rate in losses_at}, key=float)
+figures.lines(
+    [float(rate) for rate in rates],
+    {way: [tried[way].get(rate, math.nan) for rate in rates] for way in tried},
+    title="How was each rate chosen?",
+    x_label="learning rate (not all were tried with every start)",
+    y_label="held-out loss in nats, pilot seed",
+    log_x=True,
+    from_zero=False,
+    alt="; ".join(
+        f"{way}: " + ", ".join(f"{loss:.2f} at {rate}" for rate, loss in found.items())
+        for way, found in tried.items()
+    ),
+)
 
 # %%
 for base in ("1/√inputs", "0.02"):
@@ -602,8 +802,8 @@ for base in ("1/√inputs", "0.02"):
 # ## Deeper than a hundred
 #
 # A block of a pre-norm stack reads a *normalized* stream and adds something of a fixed size to a
-# stream that grows. What is left for the 160th to say? We measure by how much each block *changes*
-# the stream: the length of what it adds over the length of what is there.
+# stream that grows. What can the 160th still contribute? We measure by how much each block
+# *changes* the stream: the length of what it adds over the length of what is there.
 
 # %%
 quiz("07-late")
@@ -616,8 +816,8 @@ for way, size in (("1/√inputs", 1.0), (first_weights.GPT2, 0.02)):
     deep[way] = [100 * ((y - x).norm() / x.norm()).item() for x, y in first]
     powers[way] = [(s[160].std() / s[40].std()).log().item() / math.log(160 / 40) for s in streams]
     print(f"{way:>18}: block 1 changes the stream by {deep[way][0]:.0f}%, block 160 by "
-          f"{deep[way][-1]:.0f}%; size like depth to the power "
-          f"{sum(powers[way]) / len(streams):.2f}")  # fmt: skip
+          f"{deep[way][-1]:.0f}%")  # fmt: skip
+    print(f"    size like depth to the power {sum(powers[way]) / len(streams):.2f}")
 figures.lines(
     range(1, 161),
     deep,
@@ -632,11 +832,11 @@ figures.lines(
 )
 
 # %% [markdown]
-# With weights that keep the size, late blocks whisper: the stream has grown, what they add has
-# not. That is the price of pre-norm's stability. Sun et al. (2025) call it the *curse of depth*:
-# in large models nearly half of the layers do less than expected. With GPT-2's start all blocks
-# begin with about an equal say. What is left of that after training? The record holds 112 narrow
-# blocks (d_model = 32), trained for 100 steps, from both starts.
+# With weights that keep the size, late blocks whisper: the stream has grown, what they add has not.
+# That is the price of pre-norm's stability. Sun et al. (2025) call it the *curse of depth*: in
+# large models nearly half of the layers do less than expected. With GPT-2's start all blocks begin
+# by changing the stream about equally. What is left of that after training? The record holds 112
+# narrow blocks (d_model = 32), trained for 100 steps, from both starts.
 
 # %%
 by_block = {}
@@ -649,8 +849,8 @@ for way in ("1/√inputs", first_weights.GPT2):
     size = torch.tensor([run["after"]["sizes"] for run in runs])
     power = (size[:, 112] / size[:, 28]).log().mean().item() / math.log(112 / 28)
     cost = (skipped - loss[:, None]).mean(dim=0).tolist()
-    print(f"{way:>18}: {loss.mean():.2f} nats; size like depth to the power {power:.2f}; "
-          "skip an eighth of the blocks, first to last: "
+    print(f"{way:>18}: {loss.mean():.2f} nats; size like depth to the power {power:.2f}")
+    print("    skip an eighth of the blocks, first to last: "
           + " ".join(f"{c:+.2f}" for c in cost))  # fmt: skip
 figures.lines(
     range(2, 113),
@@ -680,9 +880,10 @@ figures.lines(
 # ## Remove one component and see
 #
 # A favourite question of interviews: *which parts of a Transformer could you take out?* You know
-# all the parts by now. A small model (three blocks, d_model = 64, 150 steps) loses one at a time:
-# attention, the MLP, the plus, all norms, the last norm alone, the positions, the causal mask.
-# **Write down the order that you expect**, worst first. Then:
+# all the parts by now. A small model (three blocks, d_model = 64, 150 steps) is trained without one
+# of them at a time (an [ablation](glossary.ipynb#cell-id=knock-out)). We take out attention, the
+# MLP, the plus, all norms, the last norm alone, the positions, the causal mask. **Write down the
+# order that you expect**, worst first. Then:
 
 # %%
 quiz("07-order")
@@ -693,14 +894,14 @@ quiz("07-bigram")
 # %% [markdown]
 # What makes such a comparison fair?
 # - **Each arm has its own learning rate**, chosen on a seed that is not reported. At one rate for
-#   all you would measure who likes that rate.
+#   all you would measure which arm that rate suits.
 # - **The same seeds** for every arm, and the differences taken pair by pair.
 # - **Parameters differ** when something is removed. So there are two more arms that give them
 #   back: attention alone with nine blocks instead of three, and MLPs alone, but wider.
 # - **Warm-up and clipping** for all, as one would train them.
 #
-# **Clipping** means: if the gradients of all parameters together, seen as one long vector, are
-# longer than a limit, they are all multiplied by one factor, so that the length is the limit. The
+# **Clipping** means: take the gradients of all parameters together, as one long vector. If it is
+# longer than a limit, all of it is multiplied by one factor, so that the length is the limit. The
 # direction stays.
 #
 # ### Exercise · clip by norm
@@ -744,11 +945,13 @@ for arm, gap in sorted(costs.items(), key=lambda item: -item[1].mean):
           f"rate {parts['chosen'][arm]:.2g}")  # fmt: skip
 
 # %% [markdown]
-# Each line is the paired difference to the whole model, with its 95% interval. Some of it is as
-# you would expect, some is not.
-# - **The plus** costs most by far, though there are only three blocks. Lesson 06 shows why.
+# Each line is the paired difference to the whole model, with its 95%
+# [interval](glossary.ipynb#cell-id=confidence-interval). Some of it is as you would expect, some is
+# not.
+# - **The plus** costs most by far, though there are only three blocks. [Lesson
+#   06](06_transformer_block.ipynb) shows why.
 # - **Attention** is next, and parameters cannot buy it back: the wider MLP gains nothing. What is
-#   left is the bigram model of your prediction.
+#   left is a *bigram model*: it knows what usually follows the present character, and no more.
 # - **Positions** cost less than attention. The causal mask alone tells a token a little about its
 #   place ([lesson 03](03_positions.ipynb)).
 # - **The MLP** holds most of a block's parameters and costs little here. With six more layers of
@@ -788,6 +991,9 @@ print(f"no mask: {seen:.2f} nats on held-out text as it was trained, {unseen:.2f
 # protect you from a leak; only a test in which nothing can be copied does.
 #
 # ## What we measured
+#
+# Two rows of the first table quote the same sentence, for it makes more than one statement. The
+# first row asks *whether* post-norm fails. The third asks whether the *reason* given is right.
 
 # %%
 claims = Claims("07_going_deep")
@@ -821,10 +1027,10 @@ claims.add("leak-looks-good", parts)
 claims
 
 # %% [markdown]
-# Everything that was decided by a record was decided once more with seeds that it does not
-# contain (`--again`); the second runs stand in the records. Where a first trial could not decide,
-# study and rule were changed and all was run anew; so these second seeds are the ones that no rule
-# had seen.
+# Everything that was decided by a record was decided once more with seeds that it does not contain.
+# (Each experiment has the option `--again` for that; the second runs stand in the records.) Where a
+# first trial could not decide, study and rule were changed and everything was run again; so these
+# second seeds are the ones that no rule had seen.
 #
 # ## Ask yourself
 
@@ -845,16 +1051,19 @@ quiz("07-quiz-leak")
 #
 # - R. Xiong et al., [*On Layer Normalization in the Transformer
 #   Architecture*](https://arxiv.org/abs/2002.04745), 2020: pre- and post-norm, and warm-up.
+# - T. Dao et al., [*FlashAttention: Fast and Memory-Efficient Exact Attention with
+#   IO-Awareness*](https://arxiv.org/abs/2205.14135), 2022: attention's backward pass in appendix B.
 # - L. Liu et al., [*Understanding the Difficulty of Training
 #   Transformers*](https://arxiv.org/abs/2004.08249), 2020: not the gradients, but how far a step
-#   throws the output.
+#   moves the output.
 # - A. Radford et al., [*Language Models are Unsupervised Multitask
 # Learners*](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf),
 # 2019 (GPT-2): the two sentences on first weights.
 # - H. Zhang et al., [*Fixup Initialization*](https://arxiv.org/abs/1901.09321), 2019: deep
 #   residual networks without norms.
 # - H. Wang et al., [*DeepNet: Scaling Transformers to 1,000
-#   Layers*](https://arxiv.org/abs/2203.00555), 2022: post-norm again, with a louder stream.
+#   Layers*](https://arxiv.org/abs/2203.00555), 2022: post-norm again, with the stream scaled up at
+#   each addition.
 # - W. Sun et al., [*The Curse of Depth in Large Language
 #   Models*](https://arxiv.org/abs/2502.05795), 2025: what pre-norm costs the last layers.
 #

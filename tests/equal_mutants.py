@@ -37,12 +37,34 @@ EQUAL: dict[str, dict[str, str]] = {
         "5:48 0.0 -> 1.0": "In an empty row exp(-inf - 1) is 0 as well.",
         "5:48 0.0 -> -1.0": "In an empty row exp(-inf + 1) is 0 as well.",
     },
+    "leaks": {
+        "4:19 x -> before": "There is an output for each token.",
+        "6:21 torch.randn(x.shape[1]) -> x.shape[1]": "Any other number is a clear change.",
+        "6:33 x -> changed": "A copy of x has its shape.",
+        "7:16 (attend(changed) - before).abs() > 1e-06"
+        " -> (attend(changed) - before).abs() >= 1e-06": "No difference is exactly that.",
+        "7:17 attend(changed) - before -> before - attend(changed)": "A distance has no sign.",
+        "7:51 1e-06 -> 2e-06": "Leaks are stronger and rounding is weaker than either.",
+        "7:51 1e-06 -> 5e-07": "Leaks are stronger and rounding is weaker than either.",
+        "8:37 -1 -> 1": "The last of two axes.",
+    },
+    "attention_in_tiles": {
+        "7:45 merge_attention(*result, *tile) -> merge_attention(*tile, *result)": (
+            "It does not matter which of the two pieces comes first."
+        ),
+    },
     "split_heads": {
         "4:8 x.view -> x.reshape": "One axis cut in two: a view is always possible.",
         "5:11 x.transpose(1, 2) -> x.transpose(2, 1)": SAME_TWO,
     },
     "merge_heads": {
         "4:11 x.transpose(1, 2) -> x.transpose(2, 1)": SAME_TWO,
+    },
+    "torch_weights": {
+        "4:37 w_q.T -> w_q.mT": "There are only two axes.",
+        "4:44 w_k.T -> w_k.mT": "There are only two axes.",
+        "4:51 w_v.T -> w_v.mT": "There are only two axes.",
+        "5:27 w_o.T -> w_o.mT": "There are only two axes.",
     },
     "grouped_query_attention": {
         "3:26 k -> v": "Keys and values have equally many heads.",
@@ -51,6 +73,9 @@ EQUAL: dict[str, dict[str, str]] = {
         "3:35 q -> k": "Queries and keys have the same sizes here.",
         "3:35 q -> v": "Queries and values have the same sizes here.",
         "7:11 out.transpose(1, 2) -> out.transpose(2, 1)": SAME_TWO,
+    },
+    "stretched_angles": {
+        "4:7 tokens > trained -> tokens >= trained": "Where both are equal, s is 1.",
     },
     "alibi_bias": {
         "4:16 where[:, None] - where -> where - where[:, None]": "A distance has no sign.",
@@ -67,6 +92,13 @@ EQUAL: dict[str, dict[str, str]] = {
     },
     "layer_norm": {
         "4:16 x - mean -> mean - x": SQUARED,
+    },
+    "gelu": {
+        "1:24 'none' -> 'nonex'": 'What is not "tanh" is the exact one.',
+    },
+    "rms_norm": {
+        "5:21 wide -> x": "Whether a product with the weight is rounded is left open.",
+        "5:59 x -> weight": "Both come in the same type.",
     },
     "batch_norm": {
         "3:11 x.mean(dim=(0, 1), keepdim=True) -> x.mean(dim=(0, 1))": IN_FRONT,
@@ -89,6 +121,9 @@ EQUAL: dict[str, dict[str, str]] = {
         "3:13 x - x.mean(dim=-1, keepdim=True) -> x.mean(dim=-1, keepdim=True) - x": (
             "y comes in twice: its sign does not matter."
         ),
+    },
+    "attention_vjp": {
+        "3:12 q -> k": "Queries and keys are equally long: both have d_head.",
     },
     "rate_at": {
         "5:13 step - warm_up -> warm_up - step": "A cosine is the same on both sides of 0.",

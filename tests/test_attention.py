@@ -107,6 +107,64 @@ def test_bias_is_added_to_the_scores():
     assert apart(ours, theirs) < 1e-6
 
 
+def test_leaks_finds_the_mask_that_was_used():
+    torch.manual_seed(0)
+    x, mask = torch.randn(5, 4), torch.rand(5, 5) < 0.5
+    kept = x.clone()
+
+    def mix(x):
+        return mask.to(x) @ x
+
+    assert torch.equal(attention.leaks(mix, x), mask)
+    assert torch.equal(x, kept)
+    assert torch.equal(attention.leaks(mix, torch.zeros(5, 4)), mask)
+    late = attention.leaks(lambda x: (x @ x.T).softmax(-1).tril() @ x, x)
+    assert late.all()  # a mask after the softmax: the future speaks through the denominator
+
+
+def test_leaks_says_what_it_needs():
+    x = torch.randn(3, 4)
+    with pytest.raises(TypeError, match=r"attend must be a function of x. Got Tensor"):
+        attention.leaks(x, x)
+    with pytest.raises(TypeError, match=r"x must hold floats. Got torch.int64"):
+        attention.leaks(torch.relu, torch.ones(3, 4).long())
+    with pytest.raises(ValueError, match=r"attend must give \(tokens=3, d_out\). Got \(4,\)"):
+        attention.leaks(lambda x: x.sum(0), x)
+
+
+@pytest.mark.parametrize("lengths", [(6,), (1, 5), (2, 3, 1), (1,) * 6])
+def test_tiles_give_what_the_whole_gives(lengths):
+    inputs = qkv()
+    q, k, v = inputs
+    tiles = list(zip(k.split(lengths, -2), v.split(lengths, -2), strict=True))
+    out, lse = attention.attention_in_tiles(q, tiles)
+    whole = attention.scaled_dot_product_attention(q, k, v)
+    assert apart(out, whole) < 1e-6
+    assert apart(lse, attention.attention_scores(q, k).logsumexp(-1)) < 1e-6
+    for a, b in zip(gradients(out, inputs), gradients(whole, inputs), strict=True):
+        assert apart(a, b) < 2e-6
+
+
+def test_tiles_of_large_scores():
+    q, k, v = (100 * t for t in qkv())
+    tiles = list(zip(k.split(2, -2), v.split(2, -2), strict=True))
+    out, lse = attention.attention_in_tiles(q, tiles)
+    assert apart(out, attention.scaled_dot_product_attention(q, k, v)) < 1e-3
+    assert lse.isfinite().all()
+
+
+def test_tiles_that_do_not_fit():
+    q, k, v = qkv()
+    with pytest.raises(ValueError, match="tiles must hold at least one pair"):
+        attention.attention_in_tiles(q, [])
+    with pytest.raises(TypeError, match=r"tiles must be a list of pairs \(k, v\). Got Tensor"):
+        attention.attention_in_tiles(q, k)
+    with pytest.raises(ValueError, match="at least one token in each of the tiles"):
+        attention.attention_in_tiles(q, [(k, v), (k[..., :0, :], v[..., :0, :])])
+    with pytest.raises(ValueError, match="d_value of the first of the tiles, 7. Got 5"):
+        attention.attention_in_tiles(q, [(k, v), (k, k)])
+
+
 def test_rows_sum_to_one_or_are_empty():
     q, k, _ = qkv()
     mask = masks()["causal"].clone()
@@ -127,6 +185,30 @@ def test_an_empty_row_spoils_no_gradient():
     assert (
         gradients(attention.scaled_dot_product_attention(*inputs, mask), inputs)[0][..., 1:, :] == 0
     ).all()
+
+
+@pytest.mark.parametrize("mask", [*masks(), "nothing to attend"])
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_the_gradients_by_hand_are_those_of_autograd(mask, scale):
+    inputs = [scale * t.detach().double() for t in qkv()]
+    may = masks().get(mask)
+    if mask == "nothing to attend":
+        may = masks()["both"].clone()
+        may[:, :, 1] = False
+    g = torch.randn(BATCH, HEADS, QUERIES, D_VALUE, dtype=torch.float64)
+    given = [t.clone().requires_grad_() for t in inputs]
+    out = attention.scaled_dot_product_attention(*given, may)
+    ours = attention.attention_vjp(*inputs, g, may)
+    for mine, theirs in zip(ours, torch.autograd.grad(out, given, g), strict=True):
+        assert apart(mine, theirs) < 1e-10 * scale**2
+    if mask == "nothing to attend":
+        assert (ours[0][:, :, 1] == 0).all()
+
+
+def test_the_gradients_by_hand_can_be_differentiated():
+    inputs = [t.detach().double().requires_grad_() for t in qkv(queries=2, keys=3, d_value=2)]
+    g = torch.randn(BATCH, HEADS, 2, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(attention.attention_vjp, (*inputs, g))
 
 
 def test_bfloat16():

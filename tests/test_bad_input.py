@@ -61,6 +61,8 @@ PUBLIC = [
     attention.attention_scores,
     attention.attention_weights,
     attention.scaled_dot_product_attention,
+    attention.attention_in_tiles,
+    attention.attention_vjp,
     attention.split_heads,
     attention.merge_heads,
     attention.from_torch,
@@ -69,6 +71,7 @@ PUBLIC = [
     positions.sinusoidal_encoding,
     positions.alibi_slopes,
     positions.convert_rotary,
+    positions.stretched_angles,
     positions.LearnedPositions,
     positions.Rotary,
     positions.ALiBi,
@@ -100,7 +103,7 @@ def test_no_public_function_is_left_out():
         ]
         tried = [*PUBLIC, KVCache, device.pick_device, device.explain_out_of_memory]
         tried += [tasks.python_manual, device.measure_side_by_side]
-        tried += [device.Median, device.median_interval]
+        tried += [device.Median, device.median_interval, attention.leaks]
         assert not [f.__name__ for f in public if f not in tried]
 
 

@@ -148,7 +148,7 @@ def test_what_is_kept_is_marked():
 
 
 def test_where_it_begins_and_where_it_ends():
-    assert str(Board.now().next_step()) == "Next: 00 Start here, about 30 minutes."
+    assert str(Board.now().next_step()) == "Next: 00 Start here, about 45 minutes."
     do(*everything("00"))
     assert str(Board.now().next_step()).startswith("Next: 01 Attention, about")
     do("02-cache")  # somebody who goes on without looking back

@@ -300,6 +300,21 @@ def test_cells_for_the_solved_notebook_alone(course):
     assert "x = 3" not in [c.source for c in lesson.learners().cells]
 
 
+def test_a_glossary_is_built_beside_the_lessons_and_is_none(built):
+    source, target = built / "solutions/glossary.md", built / "notebooks/glossary.ipynb"
+    source.write_text("# Glossary\n\n## KV cache\n\nKeys.\n\n## MLP\n\nTwo matrices.\n")
+    assert any("glossary.ipynb: is missing" in line for line in building.check(built))
+    building.build(built, ["glossary"], say=lambda *a, **k: None)
+    assert building.check(built) == []
+    assert list(cells_of(target)) == ["Glossary", "KV-cache", "MLP"]
+    assert [lesson.name for lesson in building.find_lessons(built)] == ["01_tiny"]
+    first = target.read_text()
+    building.build(built, say=lambda *a, **k: None)
+    assert target.read_text() == first
+    rewrite(source, "Two matrices", "Three matrices")
+    assert any("Run: tfcourse build glossary" in line for line in building.check(built))
+
+
 def test_unknown_names_are_explained(course, capsys):
     assert main(["build", "07"]) == 1
     assert "there is no lesson '07' in solutions/. There are: 01_tiny" in capsys.readouterr().err

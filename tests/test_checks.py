@@ -153,7 +153,7 @@ def test_a_difference_is_drawn():
 
     message = verdict_message(verdict_of(scaled_wrongly, "attention_scores"))
     html = message._repr_mimebundle_()["text/html"]
-    assert 'src="data:image/png' in html
+    assert 'src="data:image/svg+xml' in html
     assert re.search(r"Three heatmaps, \d by \d: yours, expected", html)
     assert verdict_message(verdict_of(to_do, "causal_mask")).picture is None
 

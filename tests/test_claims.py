@@ -33,6 +33,13 @@ def test_every_claim_is_whole():
         assert not one.link or one.link.startswith("https://"), id
 
 
+def test_a_number_is_not_broken_over_two_lines():
+    claims = Claims("01_attention")
+    claims.add("agrees-with-pytorch", 8e-06)
+    html = claims._repr_mimebundle_()["text/html"]
+    assert 'difference <span style="white-space:nowrap">8e-06</span> <small>' in html
+
+
 def test_a_table(monkeypatch):
     made = (
         Claim("a", "<b> is 1", "equal to 1e-6", lambda x: Judged(f"{x}", HOLDS), computed=True),
@@ -45,8 +52,9 @@ def test_a_table(monkeypatch):
     )  # fmt: skip
     monkeypatch.setattr("tfcourse.claims.known_claims", lambda: {c.id: c for c in made})
     claims = Claims("01_attention")
-    claims.add("a", 1.5)
+    claims.add("a", 7)
     claims.add("c", 2)
+    claims.add("a", 1.5)  # its cell is run once more: not a second row
     claims.add("d", other=3)
     claims.add("u")
     data = claims._repr_mimebundle_()

@@ -1,7 +1,10 @@
-"""Pictures: the same bytes every time, alt text, an opaque card, nothing left open."""
+"""Pictures: the same bytes every time, alt text, readable in both themes, nothing left open."""
 
 import io
+import re
+from xml.etree import ElementTree
 
+import matplotlib.colors
 import matplotlib.image
 import numpy as np
 import pytest
@@ -35,7 +38,7 @@ FIGURES = {
         spread={"a": [0.1, 0.2, 0.3]},
         edge=(2, "here"),
     ),
-    "heatmaps": lambda: figures.attention_heatmaps(WEIGHTS, ["$a", "b$", "<i>", "\n"]),
+    "heatmaps": lambda: figures.attention_heatmaps(WEIGHTS, ["$a", "b$", "--><i>", "\n"]),
     "five heads": lambda: figures.attention_heatmaps(WEIGHTS[[0, 1, 2, 0, 1]], list("abcd")),
     "lines": lines,
     "difference": lambda: figures.tensor_difference(WEIGHTS[0], WEIGHTS[1]),
@@ -47,16 +50,58 @@ FIGURES = {
 @pytest.mark.parametrize("name", FIGURES)
 @pytest.mark.filterwarnings("ignore:divide by zero")
 def test_pictures(name):
-    picture = FIGURES[name]()
-    assert picture.png() == FIGURES[name]().png()
+    picture, again = FIGURES[name](), FIGURES[name]()
+    assert picture.png() == again.png()
+    assert picture.svg() == again.svg()
+    ElementTree.fromstring(picture.svg())  # well-formed, whatever a token holds
     pixels = matplotlib.image.imread(io.BytesIO(picture.png()))
-    assert (pixels[..., 3] == 1).all() if pixels.shape[-1] == 4 else True
-    assert pixels.std() > 0.02
+    assert pixels[0, 0, 3] == 0, "a PNG has no ground of its own"
+    assert pixels[..., 3].max() == 1
     data, metadata = picture._repr_mimebundle_()
     assert 'alt="' in data["text/html"]
     assert data["text/plain"] == repr(picture)
     assert metadata["image/png"]["width"] > 200
     assert len(picture.alt) > 10
+
+
+def luminance(colour):
+    channels = np.array(matplotlib.colors.to_rgb(colour))
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return linear @ (0.2126, 0.7152, 0.0722)
+
+
+def contrast(a, b):
+    low, high = sorted((luminance(a), luminance(b)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("name", ["ink", "label", "soft"])
+def test_text_can_be_read_in_every_theme(name):
+    light, dark, either = figures.NEUTRAL[name]
+    assert contrast(light, figures.NEUTRAL["card"][0]) >= 4.5
+    assert contrast(dark, figures.NEUTRAL["card"][1]) >= 4.5
+    for page in ("#ffffff", "#111111", "#0d1117"):  # JupyterLab's, and GitHub's
+        assert contrast(either, page) >= 4.2
+
+
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_all_that_is_no_data_has_a_colour_for_a_dark_page(name):
+    svg = FIGURES[name]().svg()
+    style, drawn = re.search(r"<style>(.*?)</style>(.*)", svg, re.DOTALL).groups()
+    groups = re.findall(r'<g id="text_\d+">.*?style="fill: (#\w{6})', drawn, re.DOTALL)
+    assert groups
+    on_cells = {figures.ON_CELL, "#ffffff", "#a8afb8"}
+    assert {c for c in groups if f"fill: {c}" not in style} <= on_cells
+    assert f'"fill: {figures.NEUTRAL["card"][0]}"' in style
+    assert "DATE" not in svg.upper().replace("UPDATE", "")
+
+
+def test_neutral_colours_are_told_apart_by_their_light_form():
+    lights = [light for light, _, _ in figures.NEUTRAL.values()]
+    assert len({*lights, *figures.OKABE_ITO.values(), figures.ON_CELL}) == (
+        len(lights) + len(figures.OKABE_ITO) + 1
+    )
 
 
 def test_nothing_stays_open_in_pyplot():

@@ -126,6 +126,16 @@ def test_an_error_at_the_edge_is_told_with_what_worked():
     assert "It did run for x (" in verdict.message
 
 
+def test_a_tensor_as_a_condition_is_told_in_words():
+    def asks_the_tensor(x):
+        return share(x) if x else x
+
+    verdict = verdict_of(asks_the_tensor)
+    assert verdict.diagnosis == "raised"
+    assert "is ambiguous. An `if` needs one True or False" in verdict.message
+    assert "write `is not None`. That was for x (" in verdict.message
+
+
 def test_what_cannot_bear_another_layout_or_precision():
     flat = verdict_of(lambda x: share(x.view(-1).view(x.shape)))
     assert flat.diagnosis == "raised"
@@ -133,6 +143,26 @@ def test_what_cannot_bear_another_layout_or_precision():
     single = verdict_of(lambda x: share(x) @ torch.eye(x.shape[1]))
     assert single.diagnosis == "raised"
     assert "float64" in single.message
+
+
+def test_half_precision_has_to_come_back_as_such_and_may_be_rounded():
+    def in_half(kind, seed):
+        return Case((randn(seed, (3, 4))[0].to(torch.float16),))
+
+    stays = {"precision": "half is the type that is asked for"}
+    domain = Domain({"numbers": ("ordinary numbers",)}, in_half, without=stays)
+    half = Exercise("share", "00_test", "in half", lambda x: x.exp(), ("", "", ""), domain)
+
+    def verdict(answer):
+        return judge(half, collect(answer, [case.inputs() for case in half.cases()]))
+
+    assert verdict(lambda x: x.float().exp().to(x.dtype)).right
+    assert verdict(lambda x: x.float().exp().to(x.dtype) * 1.001).right
+    assert verdict(lambda x: x.exp() * 1.01).diagnosis == "differs"
+    for other in (torch.float32, torch.bfloat16):
+        told = verdict(lambda x, other=other: x.float().exp().to(other))
+        assert told.diagnosis == "dtype"
+        assert "torch.float16 is expected" in told.message
 
 
 def test_unwanted_randomness_is_told_as_such():
@@ -197,6 +227,58 @@ def test_gradients_of_weights_are_looked_at():
     outputs = lambda answer: collect(answer, [c.inputs() for c in exercise.cases()])  # noqa: E731
     assert judge(exercise, outputs(Scale)).right
     assert judge(exercise, outputs(Frozen)).diagnosis == "no-gradient"
+
+
+def _pieces(kind, seed):
+    q, *rest = randn(seed, (2, 3), *[(n, 3) for n in (1, 2, 3)] * 2)
+    tiles = list(zip(rest[:3], rest[3:], strict=True))
+    return Case((q, tiles), largest=9 if kind["numbers"] == "few at a time" else None)
+
+
+def gather(q, tiles):
+    """A sum over pairs of tensors in a list."""
+    return sum((q @ k.T) @ v for k, v in tiles)
+
+
+GATHER = Exercise(
+    name="gather", lesson="00_start_here", title="gather", witness=gather, hints=("a", "b", "c"),
+    domain=Domain(kinds={"numbers": ("ordinary", "few at a time")}, make=_pieces),
+)  # fmt: skip
+
+
+def verdict_of_gathering(answer):
+    return judge(GATHER, collect(answer, [case.inputs() for case in GATHER.cases()]))
+
+
+def test_tensors_in_a_list_are_inputs_like_any_other():
+    assert verdict_of_gathering(gather).right
+    frozen = verdict_of_gathering(lambda q, tiles: gather(q, [(k, v.detach()) for k, v in tiles]))
+    assert frozen.diagnosis == "no-gradient"
+    for spoil in (lambda tiles: tiles.pop(), lambda tiles: tiles[1][0].zero_()):
+
+        def spoiling(q, tiles, spoil=spoil):
+            result = gather(q, tiles)
+            with torch.no_grad():
+                spoil(tiles)
+            return result
+
+        verdict = verdict_of_gathering(spoiling)
+        assert verdict.diagnosis == "changes-input"
+        assert "`tiles`" in verdict.message
+    said = GATHER.describe(GATHER.cases()[0])
+    assert said == "q (2, 3), tiles [((1, 3), (1, 3)), ((2, 3), (2, 3)), ((3, 3), (3, 3))]"
+
+
+def test_a_tensor_that_is_larger_than_needed_is_told():
+    def at_once(q, tiles):
+        k, v = (torch.cat(parts) for parts in zip(*tiles, strict=True))
+        return (q @ k.T) @ v
+
+    verdict = verdict_of_gathering(at_once)
+    assert verdict.diagnosis == "holds-too-much"
+    assert "holds 18 numbers" in verdict.message
+    stretched = verdict_of_gathering(lambda q, tiles: gather(q.expand(9, 2, 3)[4], tiles))
+    assert stretched.right
 
 
 def test_properties_decide_where_many_values_are_right():

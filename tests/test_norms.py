@@ -89,6 +89,21 @@ def test_bfloat16():
         assert norm.bfloat16()(x).dtype == torch.bfloat16
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_worked_out_in_float32(dtype):
+    torch.manual_seed(0)
+    x = (300 * torch.randn(4, 16)).to(dtype)  # in float16 the squares are infinite
+    ours, theirs = RMSNorm(16).to(dtype), nn.RMSNorm(16, eps=1e-5).to(dtype)
+    nn.init.normal_(theirs.weight)
+    ours.load_state_dict(theirs.state_dict())
+    y, exact = ours(x), rms_norm(x.double(), ours.weight.double())
+    assert y.dtype == dtype
+    rounding = 2 * torch.finfo(dtype).eps * exact.abs().max()
+    for other in (theirs(x), exact):
+        assert (y.double() - other.double()).abs().max() < rounding
+    assert rms_norm(x, ours.weight.float()).dtype == dtype  # of x's type, whatever the weight's is
+
+
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [

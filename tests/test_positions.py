@@ -14,6 +14,7 @@ from tfcourse.positions import (
     alibi_slopes,
     convert_rotary,
     sinusoidal_encoding,
+    stretched_angles,
 )
 
 
@@ -113,6 +114,38 @@ def test_rotary_against_hugging_face():
         assert apart(ours, their) < 1e-6
 
 
+def test_stretched_angles_keep_what_they_promise():
+    plain = torch.arange(20)[:, None] * Rotary(10).frequencies
+    for by in ("positions", "base"):
+        for trained in (20, 21, 300):  # not longer than in training: nothing is stretched
+            assert torch.equal(stretched_angles(20, 10, trained, by=by), plain)
+    by_positions, by_base = (stretched_angles(20, 10, 8, by=by) for by in ("positions", "base"))
+    assert apart(by_positions, plain * 8 / 20) < 1e-5
+    assert (by_positions < 8 * Rotary(10).frequencies).all()  # below where training ended
+    assert torch.equal(by_base[:, 0], plain[:, 0])
+    assert apart(by_base[:, -1], plain[:, -1] * 8 / 20) < 1e-6
+    slowed = plain[1] / by_base[1]
+    assert (slowed.diff() > 0).all()
+
+
+@pytest.mark.parametrize("by", ["positions", "base"])
+def test_stretched_angles_against_hugging_face(by):
+    from transformers import LlamaConfig
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+    tokens, trained = 30, 12
+    config = LlamaConfig(hidden_size=24, num_attention_heads=3, max_position_embeddings=trained)
+    config.rope_parameters = {"rope_theta": 500.0} | {
+        "positions": {"rope_type": "linear", "factor": tokens / trained},
+        "base": {"rope_type": "dynamic", "factor": 1.0},  # its s is then tokens / trained
+    }[by]
+    x = torch.ones(1, 3, tokens, 8)
+    cos, sin = LlamaRotaryEmbedding(config)(x, torch.arange(tokens)[None])
+    angles = stretched_angles(tokens, 8, trained, base=500.0, by=by)
+    assert apart(angles.cos(), cos[0, :, :4]) < 1e-5
+    assert apart(angles.sin(), sin[0, :, :4]) < 1e-5
+
+
 def test_weights_move_between_the_layouts():
     """A query projection, permuted head by head, gives the same scores in the other layout."""
     torch.manual_seed(0)
@@ -180,6 +213,12 @@ def test_alibi_prefers_the_near():
         (lambda: Rotary(8)(torch.ones(3, 8), [0, 1, 2]), TypeError, "must be tensors"),
         (lambda: Rotary(8)(torch.ones(3, 8).long(), torch.arange(3)), TypeError, "x must hold"),
         (lambda: convert_rotary(torch.ones(5), *["interleaved"] * 2), ValueError, "even number"),
+        (lambda: stretched_angles(9, 2, 4), ValueError, "d_head must be at least 4. Got 2."),
+        (lambda: stretched_angles(9, 5, 4), ValueError, "d_head must be even"),
+        (lambda: stretched_angles(9, 6, 0), ValueError, "trained must be at least 1. Got 0."),
+        (lambda: stretched_angles(0, 6, 4), ValueError, "tokens must be at least 1. Got 0."),
+        (lambda: stretched_angles(9, 6, 4, base=1), ValueError, "base must be greater than 1"),
+        (lambda: stretched_angles(9, 6, 4, by="both"), ValueError, "by must be one of positions"),
         (lambda: LearnedPositions(4, 2)(0), ValueError, "tokens must be at least 1"),
         (lambda: LearnedPositions(4, 2)(2, start=-1), ValueError, "start must be at least 0"),
         (lambda: ALiBi(0), ValueError, "n_heads must be at least 1"),

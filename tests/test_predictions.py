@@ -82,3 +82,25 @@ def test_the_notebooks_withhold_what_their_sources_say(path):
     for cell in notebook.cells:
         if TAG in cell.metadata.get("tags", []):
             assert [o.data for o in cell.outputs] == [{"text/plain": INSTEAD}]
+
+
+# Their feedback is the answer: no cell measures it.
+ANSWERED_IN_WORDS = {'quiz("00-square")', 'quiz("01-other-scale")', 'quiz("01-zero-after")'}
+
+
+@pytest.mark.parametrize("lesson", building.find_lessons(ROOT), ids=lambda lesson: lesson.name)
+def test_every_prediction_is_answered_by_a_cell_that_is_not_stored(lesson):
+    cells = lesson.source.cells
+    [end] = [i for i, c in enumerate(cells) if "## Ask yourself" in c.source]
+    asked = 0
+    for i, cell in enumerate(cells[:end]):
+        text = cell.source
+        if cell.cell_type == "markdown":
+            asks = "**Predict" in text
+        else:
+            asks = text.startswith("quiz(") and text not in ANSWERED_IN_WORDS
+        if asks:
+            asked += 1
+            after = [c for c in cells[i + 1 : end] if c.cell_type == "code"][:6]
+            assert any(TAG in c.metadata.get("tags", []) for c in after), text[-200:]
+    assert asked >= 3

@@ -53,6 +53,13 @@ def test_links_to_lessons_that_are_no_pages_become_words():
     assert cell.source == ("[one](01_attention.ipynb#x), two, [three](https://example.org/a.ipynb)")
 
 
+def test_a_link_into_the_glossary_leads_to_a_heading():
+    """In JupyterLab it leads to a cell."""
+    text = "[the cache](glossary.ipynb#cell-id=KV-cache), [one](01_attention.ipynb#cell-id=x)"
+    [cell] = made_page(nbformat.v4.new_markdown_cell(text))
+    assert cell.source == text.replace("cell-id=KV", "KV")
+
+
 def test_the_output_after_a_prediction_is_hidden():
     cells = made_page(code(tags=["after-prediction"]), code("1", tags=["other"]))
     assert [c.metadata.tags for c in cells if c.cell_type == "code"] == [

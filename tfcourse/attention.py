@@ -12,14 +12,20 @@ weights; both give the same numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from tfcourse.arguments import check_count, check_flag, check_number, check_tensor
+from tfcourse.arguments import (
+    check_count,
+    check_flag,
+    check_floats,
+    check_number,
+    check_tensor,
+)
 
 CONVENTIONS = ("may_attend", "may_not_attend", "additive", "zero_is_masked")
 
@@ -204,6 +210,121 @@ def scaled_dot_product_attention(
     """
     _check_qkv(q, k, v)
     return attention_weights(q, k, mask, bias) @ v
+
+
+def attention_vjp(
+    q: Float[Tensor, "*batch queries d_head"],
+    k: Float[Tensor, "*batch keys d_head"],
+    v: Float[Tensor, "*batch keys d_value"],
+    g: Float[Tensor, "*batch queries d_value"],
+    mask: Bool[Tensor, "..."] | None = None,
+) -> tuple[
+    Float[Tensor, "*batch queries d_head"],
+    Float[Tensor, "*batch keys d_head"],
+    Float[Tensor, "*batch keys d_value"],
+]:
+    """The gradients at q, k and v from the gradient g at attention's output, without autograd.
+
+    A fused kernel has to write this backward pass out (Dao et al., *FlashAttention*, 2022,
+    appendix B.2).
+
+    Args:
+        q, k, v: queries, keys and values.
+        g: the gradient at `scaled_dot_product_attention(q, k, v, mask)`.
+        mask: boolean, True = may attend, broadcastable to the scores.
+
+    Returns:
+        the gradients at q, k and v; a query with nothing to attend adds nothing to any of them.
+
+    Raises:
+        TypeError, ValueError: as `scaled_dot_product_attention`; `g` must be as its output.
+    """
+    _check_qkv(q, k, v)
+    check_floats("g", g, "(..., queries, d_value)")
+    wanted = (*q.shape[:-1], v.shape[-1])
+    if g.shape != wanted or g.dtype != q.dtype:
+        raise ValueError(
+            f"g must be like the output, {q.dtype} {wanted}. Got {g.dtype} {tuple(g.shape)}."
+        )
+    weights = attention_weights(q, k, mask)
+    at_weights = g @ v.mT  # (batch, heads, queries, keys)
+    # A row's weights always sum to one: what all of them have in common moves nothing.
+    common = (weights * at_weights).sum(dim=-1, keepdim=True)
+    at_scores = weights * (at_weights - common) / math.sqrt(q.shape[-1])
+    return at_scores @ k, at_scores.mT @ q, weights.mT @ g
+
+
+def attention_in_tiles(
+    q: Float[Tensor, "*batch queries d_head"],
+    tiles: Sequence[
+        tuple[Float[Tensor, "*batch keys d_head"], Float[Tensor, "*batch keys d_value"]]
+    ],
+) -> tuple[Float[Tensor, "*batch queries d_value"], Float[Tensor, "*batch queries"]]:
+    """Attention over keys and values that come tile by tile: no scores are wider than one tile.
+
+    Every tile is read twice: for the greatest score of each query, then for the two sums of the
+    softmax. FlashAttention (Dao et al., 2022) reads it once, by the online softmax of Milakov and
+    Gimelshein (2018).
+
+    Args:
+        q: queries.
+        tiles: pairs (k, v) of keys and their values, at least one; the tiles' lengths may differ.
+
+    Returns:
+        the output, and lse: for each query the logarithm of its softmax's denominator.
+
+    Raises:
+        TypeError: q, a k or a v is no float tensor, or their types differ; no pairs.
+        ValueError: there is no tile, a tile has no key, or shapes do not fit.
+    """
+    _check_tiles(q, tiles)
+    with torch.no_grad():  # it cancels out, and so would its gradient
+        top = attention_scores(q, tiles[0][0]).amax(-1, keepdim=True)
+        for k, _ in tiles[1:]:
+            top = torch.maximum(top, attention_scores(q, k).amax(-1, keepdim=True))
+    above = below = 0
+    for k, v in tiles:
+        raised = (attention_scores(q, k) - top).exp()  # (batch, heads, queries, keys of the tile)
+        above, below = above + raised @ v, below + raised.sum(-1, keepdim=True)
+    return above / below, (top + below.log()).squeeze(-1)
+
+
+def leaks(
+    attend: Callable[[Tensor], Tensor], x: Float[Tensor, "tokens d_model"]
+) -> Bool[Tensor, "tokens tokens"]:
+    """Which token moves which output: put other numbers in place of each token, and compare.
+
+    The one test of a mask that does not trust it. For causal attention the result is the causal
+    mask; what is True above the diagonal has seen the future.
+
+    Args:
+        attend: takes (tokens, d_model) and gives (tokens, d_out).
+        x: the tokens; they stay as they are.
+
+    Returns:
+        True at [i, j] where output i changes, by more than rounding (1e-6), with token j.
+
+    Raises:
+        TypeError: attend cannot be called, or x is no float tensor.
+        ValueError: x has not two axes, or attend does not give an output for each token.
+    """
+    if not callable(attend):
+        raise TypeError(f"attend must be a function of x. Got {type(attend).__name__}.")
+    check_tensor("x", x, "(tokens, d_model)", axes=2)
+    if not x.is_floating_point():
+        raise TypeError(f"x must hold floats. Got {x.dtype}.")
+    others = x + 1 + torch.rand(x.shape, generator=torch.Generator().manual_seed(0)).to(x)
+    moved = torch.zeros(len(x), len(x), dtype=torch.bool, device=x.device)
+    with torch.no_grad():
+        before = attend(x.clone())
+        if not isinstance(before, Tensor) or before.dim() != 2 or len(before) != len(x):
+            got = tuple(before.shape) if isinstance(before, Tensor) else type(before).__name__
+            raise ValueError(f"attend must give (tokens={len(x)}, d_out). Got {got}.")
+        for j in range(len(x)):
+            change = torch.arange(len(x), device=x.device) == j
+            after = attend(torch.where(change[:, None], others, x))
+            moved[:, j] = ((after - before).abs() > 1e-6).any(dim=-1)
+    return moved
 
 
 # --- several heads --------------------------------------------------------------------------
@@ -535,6 +656,25 @@ def _check_qkv(q, k, v=None) -> None:
         )
     if v is not None and v.shape[-2] != k.shape[-2]:
         raise ValueError(f"v must have a token for each of k's {k.shape[-2]}. Got {v.shape[-2]}.")
+
+
+def _check_tiles(q, tiles) -> None:
+    pairs = isinstance(tiles, (list, tuple)) and all(
+        isinstance(tile, (list, tuple)) and len(tile) == 2 for tile in tiles
+    )
+    if not pairs:
+        raise TypeError(f"tiles must be a list of pairs (k, v). Got {type(tiles).__name__}.")
+    if not tiles:
+        raise ValueError("tiles must hold at least one pair (k, v). Got none.")
+    for k, v in tiles:
+        _check_qkv(q, k, v)
+        if k.shape[-2] == 0:
+            raise ValueError("k must have at least one token in each of the tiles. Got 0.")
+        if v.shape[-1] != tiles[0][1].shape[-1]:
+            raise ValueError(
+                f"v must have the d_value of the first of the tiles, {tiles[0][1].shape[-1]}. "
+                f"Got {v.shape[-1]}."
+            )
 
 
 def _check_mask(mask, shape) -> None:

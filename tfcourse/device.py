@@ -201,28 +201,31 @@ def median_interval(values: Iterable[float]) -> Median:
 def measure_peak_memory(work: Callable[[], object]) -> int:
     """The most memory that `work()` held at once beyond what was held before, in bytes.
 
-    On a CUDA device by its allocator's counters, elsewhere by the profiler's record of every
-    allocation, those inside fused kernels included.
+    On the device where its tensors lie, whatever `pick_device` would take: on CUDA by the
+    allocator's counters, elsewhere by the profiler's record of every allocation, those inside fused
+    kernels included. Of work on both, what the fuller one held.
 
     Raises:
         TypeError: `work` cannot be called.
     """
     _check_work(work)
     work()  # what is allocated once and kept is not the work's
-    if torch.cuda.is_available() and pick_device().type == "cuda":
+    on_cuda = torch.cuda.is_available()
+    if on_cuda:
         torch.cuda.synchronize()
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
-        work()
-        torch.cuda.synchronize()
-        return torch.cuda.max_memory_allocated() - before
     # The profiler announces its stages on stderr unless told otherwise before it first runs.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     with torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
     ) as profile:
         work()
-    held = most = 0
+    most = 0
+    if on_cuda:
+        torch.cuda.synchronize()
+        most = torch.cuda.max_memory_allocated() - before
+    held = 0
     for _, size in sorted(_allocations(profile)):
         held += size
         most = max(most, held)
@@ -230,12 +233,14 @@ def measure_peak_memory(work: Callable[[], object]) -> int:
 
 
 def _allocations(profile) -> Iterator[tuple[int, int]]:
-    """Every allocation (time, bytes) of a profile; a release has negative bytes."""
+    """Every allocation (time, bytes) but those on CUDA; a release has negative bytes."""
     waiting = list(profile.profiler.kineto_results.experimental_event_tree())
     while waiting:
         event = waiting.pop()
         waiting.extend(event.children)
-        if event.tag == torch._C._profiler._EventType.Allocation:
+        if event.tag != torch._C._profiler._EventType.Allocation:
+            continue
+        if event.extra_fields.device.type != "cuda":
             yield event.start_time_ns, event.extra_fields.alloc_size
 
 

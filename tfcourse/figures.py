@@ -1,8 +1,9 @@
 """Matplotlib figures of the course, each a pure function of its data.
 
-Every function returns a :class:`Picture`: an opaque white card (so that it reads in a dark theme
-too) with alt text, the same bytes in every run. Colours are safe for colour-blind readers: viridis
-for amounts, `DIVERGING` for differences, Okabe-Ito for lines.
+Every function returns a :class:`Picture` with alt text, the same bytes in every run: an SVG card,
+light or dark as the page is, and a PNG for where no SVG is shown, of colours that can be read on
+both. Colours of data are safe for colour-blind readers: viridis for amounts, `DIVERGING` for
+differences, Okabe-Ito for lines.
 """
 
 import base64
@@ -12,12 +13,16 @@ import io
 import math
 import time
 import warnings
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import matplotlib
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+
+from tfcourse.drawings import COLOURS, INKS
 
 # Okabe & Ito, "Color Universal Design", 2008
 OKABE_ITO = {
@@ -35,42 +40,77 @@ DIVERGING_STOPS = ["#00385c", "#0072b2", "#7ab5d8", "#f4f4f2", "#f0a878", "#d55e
 DIVERGING = LinearSegmentedColormap.from_list("tfcourse_diverging", DIVERGING_STOPS)
 MASKED = "#d9dce1"  # a cell that may not be attended; not a colour of any scale
 
+# What is no data: its colour on a light page, on a dark one, and where the page may be either.
+NEUTRAL = {
+    "card": (*COLOURS["card"][::2], "none"),
+    "ink": (*INKS["ink"], "#767a80"),
+    "label": ("#3b424c", "#cdd4dc", "#767a81"),
+    "soft": (*INKS["soft"], "#767a82"),
+    "line": ("#8a919c", "#7f8995", "#8a919c"),
+    "faint": ("#c3c8cf", "#4d5662", "#8a919c80"),
+    "grid": ("#e6e8eb", "#2c333c", "#8a919c40"),
+    "plane": ("#eef6f3", "#1d3a31", "#009e7320"),
+    "rim": ("#b5d5cb", "#3d7463", "#009e7380"),
+}
+LIGHT, DARK, EITHER = range(3)
+ON_CELL = "#1b2027"  # of numbers that stand on a cell's own colour, in every theme
+
 DPI = 144  # drawn at one and a half times the size at which it is shown: sharp on fine screens
 
-STYLE = {
-    "figure.facecolor": "white",
-    "figure.constrained_layout.use": True,
-    "axes.facecolor": "white",
-    "axes.edgecolor": "#8a919c",
-    "axes.labelcolor": "#3b424c",
-    "axes.titlecolor": "#1c2128",
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.labelsize": 10,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.prop_cycle": matplotlib.cycler(color=LINES),
-    "font.family": "DejaVu Sans",
-    "font.size": 10,
-    "grid.color": "#e6e8eb",
-    "grid.linewidth": 0.8,
-    "image.cmap": "viridis",
-    "legend.frameon": False,
-    "lines.linewidth": 2,
-    "text.color": "#1c2128",
-    "text.usetex": False,
-    "xtick.color": "#59616c",
-    "ytick.color": "#59616c",
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 9,
-}
+_theme = ContextVar("theme", default=None)  # of the drawing that is under way
+
+
+def neutral(name):
+    """The colour of what is no data, in the theme that is being drawn."""
+    return NEUTRAL[name][_theme.get() or LIGHT]
+
+
+def _style():
+    return {
+        "figure.facecolor": neutral("card"),
+        "figure.constrained_layout.use": True,
+        "axes.facecolor": neutral("card"),
+        "axes.edgecolor": neutral("line"),
+        "axes.labelcolor": neutral("label"),
+        "axes.titlecolor": neutral("ink"),
+        "axes.titlesize": 11,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "axes.labelsize": 10,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.prop_cycle": matplotlib.cycler(color=LINES),
+        "font.family": "DejaVu Sans",
+        "font.size": 10,
+        "grid.color": neutral("grid"),
+        "grid.linewidth": 0.8,
+        "image.cmap": "viridis",
+        "legend.frameon": False,
+        "lines.linewidth": 2,
+        "svg.hashsalt": "tfcourse",
+        "text.color": neutral("ink"),
+        "text.usetex": False,
+        "xtick.color": neutral("soft"),
+        "ytick.color": neutral("soft"),
+        "xtick.labelsize": 9,
+        "ytick.labelsize": 9,
+    }
+
+
+def _dark_rules():
+    """CSS that gives what is no data the colours of a dark page; a light one needs none."""
+    rules = [
+        f'[style*="{what}: {light}"]{{{what}:{dark}!important}}'
+        for light, dark, _ in NEUTRAL.values()
+        for what in ("fill", "stroke")
+    ]
+    return f"<style>@media (prefers-color-scheme:dark){{{''.join(rules)}}}</style>"
 
 
 class Picture:
-    """A finished figure with its title and its alt text.
+    """A finished figure with its title and its alt text; made in a function that is `styled`.
 
     Args:
         figure: a `matplotlib.figure.Figure` made outside pyplot (see `card`).
@@ -80,38 +120,57 @@ class Picture:
 
     def __init__(self, figure, title, alt):
         self.figure, self.title, self.alt = figure, title, alt
-        self._png = None
+        self.on_either = figure  # the same, drawn for a page whose theme nobody knows
+
+    def _saved(self, figure, theme, **how):
+        buffer = io.BytesIO()
+        with _drawing(theme), warnings.catch_warnings():
+            # a token may be in a script that the font lacks; a box in its place is enough
+            warnings.filterwarnings("ignore", message=".*[Gg]lyph.*missing")
+            figure.savefig(buffer, **how)
+        return buffer.getvalue()
+
+    @functools.cached_property
+    def _png(self):
+        smallest = {"pil_kwargs": {"compress_level": 9}, "metadata": {"Software": None}}
+        return self._saved(self.on_either, EITHER, dpi=DPI, **smallest)
+
+    @functools.cached_property
+    def _svg(self):
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        text = self._saved(self.figure, LIGHT, format="svg", metadata=nothing).decode()
+        text = text[text.index("<svg") :]
+        start = text.index(">") + 1
+        return f"{text[:start]}{_dark_rules()}{text[start:]}"
 
     def png(self):
-        """The picture as PNG, the same bytes in every run."""
-        if self._png is None:
-            buffer = io.BytesIO()
-            with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-                # a token may be in a script that the font lacks; a box in its place is enough
-                warnings.filterwarnings("ignore", message=".*[Gg]lyph.*missing")
-                self.figure.savefig(buffer, dpi=DPI, metadata={"Software": None})
-            self._png = buffer.getvalue()
+        """The picture as PNG on no ground, the same bytes in every run."""
         return self._png
+
+    def svg(self):
+        """The picture as SVG on a card, light or dark as the page is; the same in every run."""
+        return self._svg
 
     @property
     def size(self):
         """Width and height in CSS pixels, at which the picture is to be shown."""
-        width, height = struct_png_size(self.png())
-        return round(width * 96 / DPI), round(height * 96 / DPI)
+        return tuple(round(inches * 96) for inches in self.figure.get_size_inches())
 
-    def image(self):
+    def image(self, *, svg=True):
         """The picture as one `<img>` with its alt text and nothing to load."""
         width, height = self.size
+        data, form = (self.svg().encode(), "svg+xml") if svg else (self.png(), "png")
         return (
             f'<img alt="{html.escape(self.alt)}" width="{width}" height="{height}" '
-            'style="max-width:100%;height:auto" '
-            f'src="data:image/png;base64,{base64.b64encode(self.png()).decode()}">'
+            'style="max-width:100%;height:auto;border-radius:8px" '
+            f'src="data:image/{form};base64,{base64.b64encode(data).decode()}">'
         )
 
     def save(self, path):
-        """Write the picture to `path` as PNG."""
+        """Write the picture to `path`, as SVG where its name ends so, else as PNG."""
+        data = self.svg().encode() if str(path).endswith(".svg") else self.png()
         with open(path, "wb") as file:
-            file.write(self.png())
+            file.write(data)
 
     def __repr__(self):
         return in_words(self.title, self.alt)
@@ -131,24 +190,34 @@ def in_words(title, alt):
     return f"{title}{'' if title.endswith(('.', '?', '!')) else '.'} {alt}"
 
 
-def struct_png_size(png):
-    """Width and height in pixels from a PNG's header."""
-    return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
+@contextmanager
+def _drawing(theme):
+    token = _theme.set(theme)
+    try:
+        with matplotlib.rc_context(_style()):
+            yield
+    finally:
+        _theme.reset(token)
 
 
 def styled(draw):
-    """Decorator: run a figure function under the course's style."""
+    """Decorator: run a figure function under the course's style, once for each kind of page."""
 
     @functools.wraps(draw)
     def wrapper(*args, **kwargs):
-        with matplotlib.rc_context(STYLE):
+        if _theme.get() is not None:  # called by another one
             return draw(*args, **kwargs)
+        with _drawing(LIGHT):
+            picture = draw(*args, **kwargs)
+        with _drawing(EITHER):
+            picture.on_either = draw(*args, **kwargs).figure
+        return picture
 
     return wrapper
 
 
 def card(rows=1, columns=1, size=(6.4, 3.6), **options):
-    """A white figure outside pyplot, and its axes as `Figure.subplots` gives them."""
+    """A figure outside pyplot, and its axes as `Figure.subplots` gives them."""
     figure = Figure(figsize=size, layout="constrained")
     return figure, figure.subplots(rows, columns, **options)
 
@@ -256,8 +325,8 @@ def attention_heatmaps(
     figure.colorbar(image, ax=shown_axes, shrink=0.7, aspect=30, pad=0.015).outline.set_visible(
         False
     )
-    figure.supylabel("query: attends", fontsize=9, color="#59616c")
-    figure.supxlabel("key: attended to", fontsize=9, color="#59616c")
+    figure.supylabel("query: attends", fontsize=9, color=neutral("soft"))
+    figure.supxlabel("key: attended to", fontsize=9, color=neutral("soft"))
     # two dollars in a title would otherwise start mathematics
     figure.suptitle(title, fontweight="bold", fontsize=11).set_parse_math(False)
     if alt is None:
@@ -271,7 +340,7 @@ def write_numbers(axis, shown, scale, difference):
         if not np.isnan(value):
             dark = abs(value) > 0.6 * scale if difference else value < 0.55 * scale
             axis.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=8,
-                      color="white" if dark else "#1c2128")  # fmt: skip
+                      color="white" if dark else ON_CELL)  # fmt: skip
 
 
 # Signed amounts about the card's white, shares from white to green: Okabe-Ito, as in the live view.
@@ -351,7 +420,7 @@ def attention_matrices(
             if columns <= 10 and rows <= 10:
                 text = "−∞" if value == -np.inf else f"{value:.0f}" if whole else f"{value:.2f}"
                 text = "0" if value == 0 else text.replace("-0.00", "0.00").replace("-", "−")
-                ink = "#a8afb8" if value == 0 and not share else "#1c2128"
+                ink = "#a8afb8" if value == 0 and not share else ON_CELL
                 if np.isfinite(value) and abs(value) > 0.7 * most and not share:
                     ink = "white"
                 axes.text(corner[0] + wide / 2, corner[1] + row / 2, text,
@@ -369,7 +438,7 @@ def attention_matrices(
     def write(x, y, text, **how):
         how = {
             "fontsize": 8 * scale,
-            "color": "#59616c",
+            "color": neutral("soft"),
             "va": "center",
             "parse_math": False,
             **how,
@@ -396,11 +465,12 @@ def attention_matrices(
     write(left["weights"] + keys + 0.3, -0.2, "sum", va="bottom")
     for i, (text, total) in enumerate(zip(names, weights.sum(-1), strict=True)):
         for x in (left["q"], left["weights"]):
-            write(x - 0.2, i + 0.5, text, ha="right", color="#1c2128")
-        one = abs(total - 1) < 1e-6
-        write(left["weights"] + keys + 0.3, i + 0.5, "1" if one else f"{total:.2g} ≠ 1",
-              color="#59616c" if one else OKABE_ITO["vermilion"])  # fmt: skip
-    bold = {"fontsize": 9, "color": "#1c2128", "fontweight": "bold"}
+            write(x - 0.2, i + 0.5, text, ha="right", color=neutral("ink"))
+        one = abs(total - 1) < 5e-5
+        said = f"{total:.2g}" if f"{total:.2g}" != "1" else f"{total:.4f}"
+        write(left["weights"] + keys + 0.3, i + 0.5, "1" if one else f"{said} ≠ 1",
+              color=neutral("soft") if one else OKABE_ITO["vermilion"])  # fmt: skip
+    bold = {"fontsize": 9, "color": neutral("ink"), "fontweight": "bold"}
     write(left["scores"], top - 0.6, "Kᵀ", **bold)
     write(left["output"], -strip - keys - 0.6, "V", **bold)
     below = {
@@ -483,20 +553,21 @@ def lines(
             low, high = (np.asarray(values) + sign * np.asarray(spread[label]) for sign in (-1, 1))
             axes.fill_between(x, low, high, color=line.get_color(), alpha=0.18, linewidth=0)
     if level:
-        axes.axhline(level[0], color="#8a919c", linewidth=1.2, linestyle=(0, (6, 3)))
+        axes.axhline(level[0], color=neutral("line"), linewidth=1.2, linestyle=(0, (6, 3)))
         # at the end where the lines are farther away
         left, right = (min(abs(v[i] - level[0]) for v in series.values()) for i in (0, -1))
         place, align = (0.01, "left") if left > right else (1, "right")
         axes.annotate(
             level[1], (place, level[0]), xycoords=("axes fraction", "data"), ha=align,
-            va="bottom", xytext=(0, 2), textcoords="offset points", fontsize=9, color="#59616c",
+            va="bottom", xytext=(0, 2), textcoords="offset points", fontsize=9,
+            color=neutral("soft"),
             bbox={"facecolor": axes.get_facecolor(), "edgecolor": "none", "alpha": 0.8, "pad": 1},
         )  # fmt: skip
     if edge:
-        axes.axvline(edge[0], color="#8a919c", linewidth=1.2, linestyle=(0, (6, 3)))
+        axes.axvline(edge[0], color=neutral("line"), linewidth=1.2, linestyle=(0, (6, 3)))
         axes.annotate(
             edge[1], (edge[0], 1), xycoords=("data", "axes fraction"), ha="right", va="top",
-            xytext=(-4, 0), textcoords="offset points", fontsize=9, color="#59616c",
+            xytext=(-4, 0), textcoords="offset points", fontsize=9, color=neutral("soft"),
         )  # fmt: skip
     if log_x:
         axes.set_xscale("log", base=2)
@@ -569,7 +640,7 @@ def tensor_difference(yours, expected, title="Where do the two differ?"):
         if max(rows, columns) <= 8:
             for (i, j), value in np.ndenumerate(values):
                 axis.text(
-                    j, i, f"{value:.2g}", ha="center", va="center", fontsize=8, color="#1c2128",
+                    j, i, f"{value:.2g}", ha="center", va="center", fontsize=8, color=ON_CELL,
                     bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1},
                 )  # fmt: skip
     figure.suptitle(title, fontweight="bold", fontsize=11)

@@ -50,17 +50,18 @@ def rms_norm(
 ) -> Float[Tensor, "... d_model"]:
     """LayerNorm without mean and bias: y = weight · x / √(mean of x² + eps).
 
-    Zhang and Sennrich, *Root Mean Square Layer Normalization*, 2019. In float16 the sum of x² has
-    to stay below 65504.
+    Zhang and Sennrich, *Root Mean Square Layer Normalization*, 2019. Half precision is worked out
+    in float32: in float16 the square of 300 is infinite. The result is of x's type, as PyTorch's.
 
     Raises:
         TypeError: x or weight is no float tensor, or eps no number.
         ValueError: their sizes differ, or eps is below zero.
     """
     _check(x, weight, eps)
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))  # no copy, unless x is in half
     # A sum, divided: its gradient costs a pass less than that of `x.square().mean()`.
-    mean_square = (x * x).sum(dim=-1, keepdim=True) / x.shape[-1]
-    return weight * (x * (mean_square + eps).rsqrt())
+    mean_square = (wide * wide).sum(dim=-1, keepdim=True) / x.shape[-1]
+    return (weight * (wide * (mean_square + eps).rsqrt())).to(x.dtype)
 
 
 class LayerNorm(nn.Module):

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from tfcourse.arguments import check_count, check_floats
 
 LAYOUTS = ("interleaved", "split-half")
+STRETCHED_BY = ("positions", "base")
 
 
 def sinusoidal_encoding(
@@ -132,6 +133,46 @@ def _turn_halves(x: Tensor, angles: Tensor) -> Tensor:
     a, b = x.chunk(2, dim=-1)
     swapped, signed = torch.cat([b, a], dim=-1), torch.cat([-sin, sin], dim=-1)
     return torch.addcmul(x * torch.cat([cos, cos], dim=-1), swapped, signed)
+
+
+def stretched_angles(
+    tokens: int, d_head: int, trained: int, base: float = 10000.0, by: str = "positions"
+) -> Float[Tensor, "tokens half"]:
+    """The angles of rotary positions, slowed down where a text is longer than those of training.
+
+    With s = tokens / trained: "positions" divides every position by s (Chen et al., *Extending
+    Context Window of Large Language Models via Positional Interpolation*, 2023); "base" multiplies
+    the base by s^(d_head / (d_head - 2)), so that the slowest pair is s times as slow and the
+    fastest keeps its speed (bloc97, *NTK-Aware Scaled RoPE*, 2023). Checked against Hugging Face's
+    Llama ("linear" and "dynamic").
+
+    Args:
+        tokens: how many positions, at least 1.
+        d_head: numbers of a query, even, at least 4.
+        trained: tokens of the longest text in training; up to there nothing is changed.
+        base: as in `Rotary`.
+        by: what is changed, "positions" or "base".
+
+    Returns:
+        (tokens, d_head / 2), one angle for each position and pair.
+
+    Raises:
+        TypeError: a size is no int, or base no number.
+        ValueError: d_head is odd or 2, there is no such way, or a value is out of range.
+    """
+    check_count("tokens", tokens)
+    check_count("trained", trained)
+    check_count("d_head", d_head, least=4)
+    _frequencies("d_head", d_head, base)  # raises where they do not fit
+    if by not in STRETCHED_BY:
+        raise ValueError(f"by must be one of {', '.join(STRETCHED_BY)}. Got {by!r}.")
+    positions = torch.arange(tokens)
+    longer = max(tokens / trained, 1.0)
+    if by == "positions":
+        positions = positions / longer
+    else:
+        base = base * longer ** (d_head / (d_head - 2))
+    return positions[:, None] * _frequencies("d_head", d_head, base)
 
 
 def convert_rotary(

@@ -16,7 +16,8 @@ nb_merge_streams = True
 nb_code_prompt_show = "Made your prediction? Show what came out"
 nb_code_prompt_hide = "Hide it again"
 myst_enable_extensions = ["dollarmath"]
-myst_heading_anchors = 2  # a link can lead to index.md#work-through-it
+myst_heading_anchors = 3  # a link can lead to glossary.ipynb#KV-cache, here as in JupyterLab
+myst_heading_slug_func = "tfcourse.authoring.lesson.anchor"
 # Text of a lesson means what it means in Jupyter: these are MyST's own.
 myst_disable_syntax = ["myst_line_comment", "myst_block_break", "myst_target", "myst_role"]
 

@@ -207,6 +207,39 @@ def test_minus_infinity_before_is_not_zero_after(page, qkv):
     assert page.locator(".follows .warn").count() == 1
 
 
+def test_a_sum_just_below_one_is_never_called_one(show):
+    """The lesson's own tensors. A cold softmax leaves a row that lost little, and long sums."""
+    words = ["The", "cat", "sat", "on", "the", "mat"]
+    names = ["article", "noun", "verb", "preposition", "animal", "thing", "large", "red"]
+    has = ["article", "noun animal", "verb", "preposition", "article", "noun thing"]
+    wants = ["noun", "article", "animal", "thing", "noun", "preposition"]
+    k = torch.tensor([[float(name in line.split()) for name in names] for line in has])
+    q = torch.tensor([[6.0 * (name == line) for name in names] for line in wants])
+    v = torch.eye(6, 8)
+    view = AttentionSteps(q, k, v, words, feature_names=names, value_names=[*"abcdefgh"])
+    page = show(view, width=1280)
+    mask_to(page, "causal")
+    page.get_by_text("0 after it").click()
+    causal = attention.causal_mask(6)
+    for tenths in ("0", "-10", "-14", "-17", "-20"):
+        page.get_by_label("temperature").fill(tenths)
+        settled(page)
+        scores = (q @ k.T).double() / 8**0.5 / 10 ** (int(tenths) / 20)
+        totals = (scores.softmax(-1) * causal).sum(-1)
+        for row, total in enumerate(totals.tolist()):
+            said = page.locator(".sums div").nth(row).inner_text()
+            if abs(total - 1) < 5e-5:
+                assert said == "1"
+            else:
+                number_said = said.removesuffix(" ≠ 1")
+                assert said != number_said != "1"
+                assert float(number_said) == pytest.approx(total, rel=0.05)
+        at(page, "weights", 2, 3).hover()  # of sat, whose sum is just below 1
+        assert "sums to 1, not 1" not in work(page)
+        assert "sum to 1, not 1" not in page.locator(".follows").inner_text()
+        assert page.locator(".stage").evaluate("(node) => node.scrollWidth <= node.clientWidth")
+
+
 def test_a_row_without_any_key_gives_zeros(page):
     mask_to(page, "painted")
     for column in range(4):

@@ -1,4 +1,4 @@
-"""The drawings in a real Chromium, on pages of all widths, and in a real JupyterLab."""
+"""Drawings and figures in a real Chromium, on pages of all widths, and in a real JupyterLab."""
 
 import base64
 import io
@@ -9,7 +9,7 @@ from PIL import Image
 
 from tests.browser.jupyterlab import serve
 from tests.conftest import ROOT
-from tfcourse import drawings
+from tfcourse import drawings, figures
 from tfcourse.authoring.lesson import names_in
 
 pytest.importorskip("playwright.sync_api")
@@ -121,9 +121,16 @@ def test_the_card_is_light_or_dark_as_the_page_says(open_page, system, page_is):
 # --- JupyterLab -----------------------------------------------------------------------------------
 
 
+def figure():
+    values = {"loss": [3, 2, 1.5]}
+    return figures.lines(
+        [1, 2, 3], values, "Does it fall?", x_label="step", y_label="nats", alt="It falls."
+    )
+
+
 @pytest.fixture(scope="module")
 def notebook(browser, tmp_path_factory):
-    """Lesson 03 with its map and a drawing, beside lesson 04; nothing is run."""
+    """Lesson 03 with its map, a drawing and a stored figure, beside lesson 04; nothing is run."""
     folder = tmp_path_factory.mktemp("course")
     drawings.write(folder / "drawings", THERE)
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -131,6 +138,9 @@ def notebook(browser, tmp_path_factory):
         text = drawings.expand(f"# {name}\n\n![](drawings/map.svg)", name, THERE)
         more = drawings.expand("![](drawings/heads.svg)", name, THERE)
         cells = [nbformat.v4.new_markdown_cell(t) for t in (text, more)]
+        data, metadata = figure()._repr_mimebundle_()
+        output = nbformat.v4.new_output("display_data", data, metadata=metadata)
+        cells.append(nbformat.v4.new_code_cell("figure", outputs=[output]))
         nbformat.write(
             nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}),
             folder / f"{name}.ipynb",
@@ -152,15 +162,33 @@ def test_a_lesson_shows_its_map_without_a_kernel(notebook, theme):
     found = shown.evaluate_all("(all) => all.map((i) => [i.alt, i.naturalWidth, i.width > 400])")
     here = drawings.transformer_map(THERE, "03_positions")
     assert found == [[here.alt, here.width, True], [drawings.heads().alt, 720, True]]
-    light, _, dark, _ = drawings.COLOURS["card"]  # as the theme, not as the system: that is light
-    wanted = dark if theme == "Dark" else light
-    for _ in range(50):  # JupyterLab fades from one theme to the other
-        found = colour_at(shown.first, 8, 150)
-        if found == wanted:
-            break
-        notebook.page.wait_for_timeout(100)
-    assert found == wanted
+    # as the theme, not as the system: that is light
+    assert settled(notebook.page, shown.first, (8, 150), theme) == card_in(theme)
     assert notebook.troubles == []
+
+
+def card_in(theme):
+    light, _, dark, _ = drawings.COLOURS["card"]
+    return dark if theme == "Dark" else light
+
+
+def settled(page, locator, place, theme):
+    """The colour there; JupyterLab fades from one theme to the other."""
+    for _ in range(50):
+        found = colour_at(locator, *place)
+        if found == card_in(theme):
+            break
+        page.wait_for_timeout(100)
+    return found
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_a_stored_figure_follows_the_theme(notebook, theme):
+    """Also in a notebook that JupyterLab does not trust, for nothing in it was run."""
+    notebook.theme(f"JupyterLab {theme}")
+    shown = notebook.page.locator(".jp-OutputArea img[alt='It falls.']")
+    shown.wait_for()
+    assert settled(notebook.page, shown, (300, 3), theme) == card_in(theme)
 
 
 def test_a_link_leads_to_the_neighbour(notebook):

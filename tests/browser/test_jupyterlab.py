@@ -1,6 +1,10 @@
 """The lessons and their views in a real JupyterLab: run, touched, read, reopened."""
 
+import os
+import re
 import shutil
+import subprocess
+import sys
 
 import nbformat
 import pytest
@@ -10,7 +14,7 @@ from tests.conftest import ROOT
 
 expect = pytest.importorskip("playwright.sync_api").expect
 
-LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
+LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
 HOSTILE = '<img src=x onerror="window.taken = true">'
 TOKENS = ["the", "cat", HOSTILE, "</script>", "mat"]
 CELLS = [
@@ -34,7 +38,7 @@ def weight(head, query, key):
 @pytest.fixture(scope="module")
 def lab(browser, tmp_path_factory):
     folder = tmp_path_factory.mktemp("course")
-    for name in LESSONS:
+    for name in (*LESSONS, "glossary"):
         shutil.copy(ROOT / "notebooks" / f"{name}.ipynb", folder)
     shutil.copytree(ROOT / "notebooks" / "drawings", folder / "drawings")
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -42,7 +46,21 @@ def lab(browser, tmp_path_factory):
         cells = [nbformat.v4.new_code_cell(source) for source in sources]
         notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
         nbformat.write(notebook, folder / f"{name}.ipynb")
-    with serve(folder, tmp_path_factory.mktemp("server")) as lab:
+    stored = nbformat.v4.new_output("display_data", {"text/html": "<b>not run today</b>"})
+    cells = [nbformat.v4.new_code_cell(source) for source in CELLS[:2]]
+    cells.append(nbformat.v4.new_code_cell("later", outputs=[stored]))
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+    nbformat.write(notebook, folder / "begun.ipynb")
+    link = nbformat.v4.new_markdown_cell("[a word](glossary.ipynb#cell-id=logits)")
+    notebook = nbformat.v4.new_notebook(cells=[link], metadata={"kernelspec": kernel})
+    nbformat.write(notebook, folder / "linked.ipynb")
+    own = tmp_path_factory.mktemp("server")
+    subprocess.run(  # as `make lab` does
+        [sys.executable, "-m", "jupyter", "trust", *folder.glob("*.ipynb")],
+        env=os.environ | {"JUPYTER_DATA_DIR": str(own / "jupyter_data_dir")},
+        check=True,
+    )
+    with serve(folder, own) as lab:
         yield lab
 
 
@@ -115,8 +133,23 @@ def test_a_lesson_from_top_to_bottom(open_notebook, name):
     alive = sum('class="tfcourse-view"' in html for html in shown)
     assert alive >= 4  # three questions, and a view to touch
     notebook.views(alive)
+    beyond = notebook.page.evaluate(
+        """() => [...document.querySelectorAll(".jp-OutputArea-output")]
+            .filter((box) => box.querySelector("figure.tfcourse-view"))
+            .map((box) => [box.scrollWidth - box.clientWidth, box.scrollHeight - box.clientHeight])"""
+    )
+    assert len(beyond) == alive
+    assert all(pair == [0, 0] for pair in beyond), "a view has scroll bars"
     assert notebook.troubles == []
     notebook.page.context.close()
+
+
+def test_a_word_leads_to_its_entry_in_the_glossary(open_notebook):
+    page = open_notebook("linked").page
+    page.get_by_role("link", name="a word").click()
+    expect(page.locator("h2", has_text=re.compile("^logits"))).to_be_in_viewport(timeout=60_000)
+    expect(page.locator("h2", has_text=re.compile("^activation"))).not_to_be_in_viewport()
+    page.context.close()
 
 
 # --- a view, touched --------------------------------------------------------------------------
@@ -249,4 +282,15 @@ def test_alive_without_a_kernel_and_after_a_restart(open_notebook):
         view, _ = notebook.views(2)
         hover(view, 3, 2)
         assert read(view)[2] == pytest.approx(weight(0, 3, 2), rel=5e-3)
+    assert notebook.troubles == []
+
+
+def test_what_was_run_is_alive_the_next_day_though_the_rest_was_not(open_notebook):
+    notebook = open_notebook("begun")
+    notebook.page.evaluate("() => { jupyterapp.shell.currentWidget.content.activeCellIndex = 2; }")
+    notebook.command("notebook:run-all-above")
+    notebook.views(1)
+    notebook.reload_without_kernel()
+    [view] = notebook.views(1)
+    choose(view, 1)
     assert notebook.troubles == []

@@ -103,7 +103,7 @@ def test_every_point_can_be_halved_unnoticed():
 
 
 def test_circle_and_line(show):
-    """Face-on every LayerNorm point is on the circle, edge-on all are on one line."""
+    """From above every LayerNorm point is on the circle, from the side all are on one line."""
     view = NormGeometry(9, seed=1)
     page = show(view)
     still(page)
@@ -112,13 +112,13 @@ def test_circle_and_line(show):
     by = min(box["width"], box["height"]) / 2 / 2.3
     y = NORMS["LayerNorm"](torch.tensor(view.points))
     for i in range(9):
-        press(page, "face-on")
+        press(page, "from above")
         across, up = place(page)
         assert math.hypot(across, up) / by == pytest.approx(3**0.5, abs=0.01)
         # looking along (1, 1, 1): to the right (−1, 1, 0), upwards (−1, −1, 2)
         right = (y[i, 1] - y[i, 0]).item() / 2**0.5
         assert (across / by, up / by) == pytest.approx((right, y[i, 2].item() * 1.5**0.5), abs=0.01)
-        press(page, "edge-on")
+        press(page, "from the side")
         across, up = place(page)
         assert across == pytest.approx(-up / 2**0.5, abs=0.6)
         press(page, "next point")
@@ -160,7 +160,7 @@ def test_drag_click_and_toggles(show):
     page.mouse.up()
     assert math.dist(before, place(page)) > 5
     expect(page.locator(".pick b")).to_have_text("point 5 of 12")
-    press(page, "at first")
+    press(page, "as at first")
     assert place(page) == pytest.approx(before, abs=0.02)
     for name in ("plane", "sphere"):
         picture = page.locator("canvas").evaluate("(c) => c.toDataURL()")

@@ -4,6 +4,7 @@ A small course of two lessons is run and made into pages. `TFCOURSE_SITE=build/s
 `make site` wrote instead: the workflow does so before it publishes.
 """
 
+import io
 import os
 import shutil
 import threading
@@ -11,6 +12,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from PIL import Image
 
 from tests.browser.pages import settled
 from tfcourse.authoring import site as making
@@ -81,9 +83,14 @@ cosine_similarities = check(cosine_similarities)
 # ![](drawings/heads.svg)
 
 # %%
+from tfcourse import figures
 from tfcourse.widgets import Activations
 
 Activations()
+
+# %%
+title = "Does it fall?"
+figures.lines([1, 2], {"loss": [2, 1]}, title, x_label="step", y_label="nats", alt="It falls.")
 """,
 }
 
@@ -247,6 +254,13 @@ def test_page_views_and_drawings_share_one_theme(visit):
       document.querySelector("figure.tfcourse-view > div").shadowRoot.querySelector(".view"),
     ].map((x) => getComputedStyle(x).backgroundColor)"""
     card = "() => getComputedStyle(document.querySelector('.drawing .card')).fill"
+
+    def figure(page):
+        shown = page.locator("figure > img[src^='data:image/svg']").first
+        shown.scroll_into_view_if_needed()
+        image = Image.open(io.BytesIO(shown.screenshot())).convert("RGB")
+        return "rgb({}, {}, {})".format(*image.getpixel((image.width // 2, 3)))
+
     for prefers_dark in (False, True):
         page = visit("01_attention.html", dark=prefers_dark)
         alive(page)
@@ -260,6 +274,7 @@ def test_page_views_and_drawings_share_one_theme(visit):
             [body, view] = page.evaluate(grounds)
             assert body == view
             seen[theme] = (body, page.evaluate(card))
+            assert figure(page) == seen[theme][1]
         assert seen["preferred"] == seen["dark" if prefers_dark else "light"]
         assert seen["light"][0] != seen["dark"][0]
         assert seen["light"][1] != seen["dark"][1]

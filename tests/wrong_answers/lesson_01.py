@@ -924,6 +924,305 @@ def causal_where_long_and_square(q, k, v, mask=None):
     return with_weights(q, k, v, mask)
 
 
+# --- leaks ----------------------------------------------------------------------------------
+
+
+def probe(attend, x, change=torch.randn_like, limit=1e-6):
+    before, columns = attend(x), []
+    for j in range(x.shape[0]):
+        changed = x.clone()
+        changed[j] = change(x[j])
+        columns.append((attend(changed) - before).abs().amax(-1) > limit)
+    return torch.stack(columns, dim=1)
+
+
+@wrong("leaks", "transposed")
+def stacked_as_rows(attend, x):
+    before, rows = attend(x), []
+    for j in range(len(x)):
+        changed = x.clone()
+        changed[j] += torch.randn(x.shape[1])
+        rows.append(((attend(changed) - before).abs() > 1e-6).any(dim=-1))
+    return torch.stack(rows)
+
+
+@wrong("leaks", "inverted")
+def true_where_it_stays(attend, x):
+    before, columns = attend(x), []
+    for j in range(len(x)):
+        changed = x.clone()
+        changed[j] = torch.randn(x.shape[1])
+        columns.append(((attend(changed) - before).abs() < 1e-6).all(dim=-1))
+    return torch.stack(columns, 1)
+
+
+@wrong("leaks", "accumulates")
+def one_copy_for_all(attend, x):
+    before, changed, columns = attend(x), x.clone(), []
+    for j in range(len(x)):
+        changed[j] = torch.randn(x.shape[1])
+        columns.append((attend(changed) - before).abs().amax(-1) > 1e-6)
+    return torch.stack(columns, 1)
+
+
+@wrong("leaks", "zeros-stay-zeros")
+def doubled(attend, x):
+    return probe(attend, x, lambda token: 2 * token)
+
+
+@wrong("leaks", "zeros-stay-zeros")
+def set_to_zero(attend, x):
+    return probe(attend, x, torch.zeros_like)
+
+
+@wrong("leaks", "zeros-stay-zeros")
+def turned_round(attend, x):
+    return probe(attend, x, lambda token: -token)
+
+
+@wrong("leaks", "rounding-counted")
+def exactly_equal(attend, x):
+    before, columns = attend(x), []
+    for j in range(len(x)):
+        changed = x.clone()
+        changed[j] = changed[j] + 1
+        columns.append((attend(changed) != before).any(-1))
+    return torch.stack(columns, 1)
+
+
+@wrong("leaks", "weak-leaks-missed")
+def a_hundredth(attend, x):
+    return probe(attend, x, limit=1e-2)
+
+
+@wrong("leaks", "first-number-compared")
+def first_column(attend, x):
+    before, columns = attend(x), []
+    for j in range(len(x)):
+        changed = x.clone()
+        changed[j] = torch.randn(x.shape[1])
+        columns.append((attend(changed)[:, 0] - before[:, 0]).abs() > 1e-6)
+    return torch.stack(columns, 1)
+
+
+@wrong("leaks", "all-numbers-must-move")
+def all_of_them(attend, x):
+    before, columns = attend(x), []
+    for j in range(len(x)):
+        changed = x.clone()
+        changed[j] = torch.randn(x.shape[1])
+        columns.append(((attend(changed) - before).abs() > 1e-6).all(-1))
+    return torch.stack(columns, 1)
+
+
+@wrong("leaks", "first-number-changed")
+def one_number_of_it(attend, x):
+    before, columns = attend(x), []
+    for j in range(len(x)):
+        changed = x.clone()
+        changed[j, 0] += 3
+        columns.append(((attend(changed) - before).abs() > 1e-6).any(-1))
+    return torch.stack(columns, 1)
+
+
+@wrong("leaks", "own-always")
+def diagonal_filled(attend, x):
+    return probe(attend, x).fill_diagonal_(True)
+
+
+@wrong("leaks", "own-always")
+def others_alone(attend, x):
+    moved = torch.eye(len(x), dtype=torch.bool)
+    before = attend(x)
+    for j in range(len(x)):
+        changed = x.clone()
+        changed[j] = torch.randn(x.shape[1])
+        after = attend(changed)
+        for i in range(len(x)):
+            if i != j:
+                moved[i, j] = (after[i] - before[i]).abs().max() > 1e-6
+    return moved
+
+
+@wrong("leaks", "future-only")
+def what_is_forbidden(attend, x):
+    return probe(attend, x).triu(diagonal=1)
+
+
+@wrong("leaks", "differs")
+def past_only(attend, x):
+    return probe(attend, x).tril()
+
+
+@wrong("leaks", "inputs-compared")
+def attend_forgotten(attend, x):
+    columns = []
+    for j in range(len(x)):
+        changed = x.clone()
+        changed[j] = torch.randn(x.shape[1])
+        columns.append((changed - x).abs().amax(-1) > 1e-6)
+    return torch.stack(columns, 1)
+
+
+@wrong("leaks", "any-output")
+def which_one_is_lost(attend, x):
+    before, moved = attend(x), torch.zeros(len(x), len(x), dtype=torch.bool)
+    for j in range(len(x)):
+        changed = x.clone()
+        changed[j] = torch.randn(x.shape[1])
+        moved[:, j] = (attend(changed) - before).abs().max() > 1e-6
+    return moved
+
+
+@wrong("leaks", "a-causal-mask")
+def what_should_be(attend, x):
+    return torch.ones(len(x), len(x)).tril().bool()
+
+
+@wrong("leaks", "shape")
+def one_row_for_all(attend, x):
+    before, row = attend(x), []
+    for j in range(len(x)):
+        changed = x.clone()
+        changed[j] = torch.randn(x.shape[1])
+        row.append(((attend(changed) - before).abs() > 1e-6).any())
+    return torch.stack(row)
+
+
+@wrong("leaks", "dtype")
+def how_far_it_moved(attend, x):
+    before, columns = attend(x), []
+    for j in range(len(x)):
+        changed = x.clone()
+        changed[j] += 1
+        columns.append((attend(changed) - before).abs().amax(-1))
+    return torch.stack(columns, 1)
+
+
+@wrong("leaks", "dtype")
+def ones_for_true(attend, x):
+    return probe(attend, x).int()
+
+
+@wrong("leaks", "changes-input")
+def taken_back_by_a_subtraction(attend, x):
+    before, columns = attend(x), []
+    for j in range(len(x)):
+        x[j] += 1.7
+        columns.append(((attend(x) - before).abs() > 1e-5).any(-1))
+        x[j] -= 1.7
+    return torch.stack(columns, 1)
+
+
+@wrong("leaks", "changes-input")
+def written_into_x(attend, x):
+    old, moved = attend(x), torch.zeros(len(x), len(x), dtype=torch.bool)
+    for j in range(len(x)):
+        x[j] = torch.randn(x.shape[1])
+        new = attend(x)
+        moved[:, j] = (new - old).abs().amax(-1) > 1e-6
+        old = new
+    return moved
+
+
+@wrong("leaks", "accumulates")
+def a_second_name_is_no_copy(attend, x):
+    before, columns = attend(x), []
+    for j in range(len(x)):
+        changed = x
+        changed[j] += 1
+        columns.append(((attend(changed) - before).abs() > 1e-6).any(-1))
+    return torch.stack(columns, 1)
+
+
+@wrong("leaks", "random")
+def sign_not_taken_off(attend, x):
+    before, columns = attend(x), []
+    for j in range(len(x)):
+        changed = x.clone()
+        changed[j] = torch.randn(x.shape[1])
+        columns.append((attend(changed) - before).sum(-1) > 1e-6)
+    return torch.stack(columns, 1)
+
+
+@wrong("leaks", "differs")
+def greater_alone(attend, x):
+    before, columns = attend(x), []
+    for j in range(len(x)):
+        changed = x.clone()
+        changed[j] += 1
+        columns.append((attend(changed) - before).sum(-1) > 1e-6)
+    return torch.stack(columns, 1)
+
+
+@wrong("leaks", "differs")
+def another_tokens_numbers(attend, x):
+    before, columns = attend(x), []
+    for j in range(len(x)):
+        changed = x.clone()
+        changed[j] = x[j - 1]
+        columns.append(((attend(changed) - before).abs() > 1e-6).any(-1))
+    return torch.stack(columns, 1)
+
+
+@wrong("leaks", "returned-none")
+def printed_alone(attend, x):
+    str(probe(attend, x).int())
+
+
+@right("leaks")
+def fresh_numbers(attend, x):
+    return probe(attend, x)
+
+
+@right("leaks")
+def one_more(attend, x):
+    before = attend(x)
+    moved = torch.zeros(len(x), len(x), dtype=torch.bool)
+    for j in range(len(x)):
+        changed = x.clone()
+        changed[j] += 1
+        after = attend(changed)
+        for i in range(len(x)):
+            moved[i, j] = not torch.allclose(after[i], before[i])
+    return moved
+
+
+@right("leaks")
+def far_away(attend, x):
+    rows = []
+    for j in range(len(x)):
+        changed = x.clone()
+        changed[j] = x[j] + 10
+        rows.append((attend(changed) - attend(x)).norm(dim=-1) > 1e-6)
+    return torch.stack(rows).T
+
+
+@right("leaks")
+def by_the_slope(attend, x):
+    slopes = torch.autograd.functional.jacobian(attend, x)  # (outputs, d_out, tokens, d_model)
+    return slopes.abs().amax(dim=(1, 3)) > 1e-6
+
+
+@right("leaks")
+def all_tokens_at_once(attend, x):
+    change = torch.eye(len(x), dtype=x.dtype)[:, :, None] * (1 + torch.rand(x.shape[1]).to(x))
+    after = torch.vmap(attend)(x + change)  # (changed token, outputs, d_out)
+    return ((after - attend(x)).abs() > 1e-6).any(-1).mT
+
+
+@right("leaks")
+def put_back_afterwards(attend, x):
+    x = x.clone()
+    before, columns = attend(x), []
+    for j in range(len(x)):
+        kept = x[j].clone()
+        x[j] = 5 - kept
+        columns.append(torch.isclose(attend(x), before, rtol=0, atol=1e-6).logical_not().any(1))
+        x[j] = kept
+    return torch.stack(columns, dim=-1)
+
+
 # --- convert_mask ---------------------------------------------------------------------------
 
 
@@ -1335,6 +1634,362 @@ def greatest_without_gradient(out_a, lse_a, out_b, lse_b):
     total = a + b
     out = (a[..., None] * out_a + b[..., None] * out_b) / total.clamp(min=0.5)[..., None]
     return out, total.log() + top
+
+
+# --- attention_in_tiles ---------------------------------------------------------------------
+
+
+def of_a_tile(q, k, v):
+    scores = scores_of(q, k)
+    return scores.softmax(-1) @ v, scores.logsumexp(-1)
+
+
+def merged_both(out_a, lse_a, out_b, lse_b):
+    return merged(out_a, lse_a, out_b, lse_b), torch.logaddexp(lse_a, lse_b)
+
+
+def joined(tiles):
+    return torch.cat([k for k, _ in tiles], 2), torch.cat([v for _, v in tiles], 2)
+
+
+@wrong("attention_in_tiles", "last-tile-alone")
+def overwritten_each_time(q, tiles):
+    for k, v in tiles:
+        out, lse = of_a_tile(q, k, v)
+    return out, lse
+
+
+@wrong("attention_in_tiles", "first-tile-alone")
+def returned_inside_the_loop(q, tiles):
+    result = None
+    for k, v in tiles:
+        tile = of_a_tile(q, k, v)
+        result = tile if result is None else merged_both(*result, *tile)
+        return result
+
+
+@wrong("attention_in_tiles", "last-tile-missing")
+def one_step_short(q, tiles):
+    result = of_a_tile(q, *tiles[0])
+    for i in range(1, len(tiles) - 1):
+        result = merged_both(*result, *of_a_tile(q, *tiles[i]))
+    return result
+
+
+@wrong("attention_in_tiles", "first-tile-missing")
+def one_step_late(q, tiles):
+    if len(tiles) == 1:
+        return of_a_tile(q, *tiles[0])
+    result = of_a_tile(q, *tiles[1])
+    for k, v in tiles[2:]:
+        result = merged_both(*result, *of_a_tile(q, k, v))
+    return result
+
+
+@wrong("attention_in_tiles", "first-tile-twice")
+def met_again_in_the_loop(q, tiles):
+    out, lse = of_a_tile(q, *tiles[0])
+    for k, v in tiles:
+        out, lse = merged_both(out, lse, *of_a_tile(q, k, v))
+    return out, lse
+
+
+@wrong("attention_in_tiles", "starts-with-zeros")
+def zeros_for_both(q, tiles):
+    out = torch.zeros(*q.shape[:-1], tiles[0][1].shape[-1], dtype=q.dtype)
+    lse = torch.zeros(q.shape[:-1], dtype=q.dtype)
+    for k, v in tiles:
+        out, lse = merged_both(out, lse, *of_a_tile(q, k, v))
+    return out, lse
+
+
+@wrong("attention_in_tiles", "outputs-averaged")
+def mean_over_tiles(q, tiles):
+    outs, lses = zip(*[of_a_tile(q, k, v) for k, v in tiles])
+    return sum(outs) / len(outs), torch.stack(lses).logsumexp(0)
+
+
+@wrong("attention_in_tiles", "outputs-by-length")
+def longer_tiles_count_more(q, tiles):
+    out, lse, seen = 0, torch.tensor(-math.inf, dtype=q.dtype), 0
+    for k, v in tiles:
+        own, its_lse = of_a_tile(q, k, v)
+        out = (out * seen + own * k.shape[2]) / (seen + k.shape[2])
+        lse, seen = torch.logaddexp(lse, its_lse), seen + k.shape[2]
+    return out, lse
+
+
+@wrong("attention_in_tiles", "half-each")
+def mean_with_the_newest(q, tiles):
+    out, lse = of_a_tile(q, *tiles[0])
+    for k, v in tiles[1:]:
+        new, its_lse = of_a_tile(q, k, v)
+        out, lse = (out + new) / 2, torch.logaddexp(lse, its_lse)
+    return out, lse
+
+
+@wrong("attention_in_tiles", "outputs-added")
+def outputs_summed(q, tiles):
+    out, lse = 0, []
+    for k, v in tiles:
+        out = out + F.scaled_dot_product_attention(q, k, v)
+        lse.append(scores_of(q, k).logsumexp(-1))
+    return out, torch.stack(lse).logsumexp(0)
+
+
+@wrong("attention_in_tiles", "lse-stays")
+def second_part_dropped(q, tiles):
+    out, lse = of_a_tile(q, *tiles[0])
+    for k, v in tiles[1:]:
+        out, _ = merged_both(out, lse, *of_a_tile(q, k, v))
+    return out, lse
+
+
+@wrong("attention_in_tiles", "lse-of-the-tile")
+def one_name_for_two(q, tiles):
+    out, lse = of_a_tile(q, *tiles[0])
+    for k, v in tiles[1:]:
+        own, new = of_a_tile(q, k, v)
+        out, lse = merged(out, lse, own, new), new
+    return out, lse
+
+
+@wrong("attention_in_tiles", "no-scale")
+def dots_alone(q, tiles):
+    result = None
+    for k, v in tiles:
+        scores = q @ k.mT
+        tile = scores.softmax(-1) @ v, scores.logsumexp(-1)
+        result = merged_both(*result, *tile) if result else tile
+    return result
+
+
+@wrong("attention_in_tiles", "lse-unscaled")
+def fused_output_and_bare_dots(q, tiles):
+    result = None
+    for k, v in tiles:
+        tile = F.scaled_dot_product_attention(q, k, v), torch.logsumexp(q @ k.mT, -1)
+        result = merged_both(*result, *tile) if result else tile
+    return result
+
+
+@wrong("attention_in_tiles", "sum-for-its-log")
+def denominator_itself(q, tiles):
+    result = None
+    for k, v in tiles:
+        raised = scores_of(q, k).exp()
+        total = raised.sum(-1)
+        tile = raised @ v / total[..., None], total
+        result = merged_both(*result, *tile) if result else tile
+    return result
+
+
+@wrong("attention_in_tiles", "output-only")
+def lse_left_behind(q, tiles):
+    out, lse = of_a_tile(q, *tiles[0])
+    for k, v in tiles[1:]:
+        out, lse = merged_both(out, lse, *of_a_tile(q, k, v))
+    return out
+
+
+@wrong("attention_in_tiles", "overflow")
+def sums_without_care(q, tiles):
+    above, below = 0, 0
+    for k, v in tiles:
+        raised = scores_of(q, k).exp()
+        above, below = above + raised @ v, below + raised.sum(-1)
+    return above / below[..., None], below.log()
+
+
+@wrong("attention_in_tiles", "differs")
+def logarithm_without_care(q, tiles):
+    result = None
+    for k, v in tiles:
+        scores = scores_of(q, k)
+        tile = scores.softmax(-1) @ v, scores.exp().sum(-1).log()
+        result = merged_both(*result, *tile) if result else tile
+    return result
+
+
+@wrong("attention_in_tiles", "holds-too-much")
+def put_together_again(q, tiles):
+    return of_a_tile(q, *joined(tiles))
+
+
+@wrong("attention_in_tiles", "holds-too-much")
+def scores_side_by_side(q, tiles):
+    scores = torch.cat([scores_of(q, k) for k, _ in tiles], -1)
+    weights, lse = scores.softmax(-1), scores.logsumexp(-1)
+    parts = weights.split([k.shape[2] for k, _ in tiles], -1)
+    return sum(p @ v for p, (_, v) in zip(parts, tiles)), lse
+
+
+@wrong("attention_in_tiles", "holds-too-much")
+def all_tiles_stacked(q, tiles):
+    outs, lses = zip(*[of_a_tile(q, k, v) for k, v in tiles])
+    lses = torch.stack(lses)
+    return (lses.softmax(0)[..., None] * torch.stack(outs)).sum(0), lses.logsumexp(0)
+
+
+@wrong("attention_in_tiles", "holds-too-much")
+def written_into_one_large_tensor(q, tiles):
+    scores = torch.zeros(*q.shape[:-1], sum(k.shape[2] for k, _ in tiles), dtype=q.dtype)
+    at = 0
+    for k, _ in tiles:
+        scores[..., at : at + k.shape[2]] = scores_of(q, k)
+        at += k.shape[2]
+    out, at = 0, 0
+    weights = scores.softmax(-1)
+    for k, v in tiles:
+        out = out + weights[..., at : at + k.shape[2]] @ v
+        at += k.shape[2]
+    return out, scores.logsumexp(-1)
+
+
+@wrong("attention_in_tiles", "changes-input")
+def taken_out_of_the_list(q, tiles):
+    result = of_a_tile(q, *tiles.pop(0))
+    while tiles:
+        result = merged_both(*result, *of_a_tile(q, *tiles.pop(0)))
+    return result
+
+
+@wrong("attention_in_tiles", "changes-input")
+def keys_scaled_in_place(q, tiles):
+    result = None
+    for k, v in tiles:
+        k /= q.shape[-1] ** 0.5
+        scores = q @ k.mT
+        tile = scores.softmax(-1) @ v, scores.logsumexp(-1)
+        result = merged_both(*result, *tile) if result else tile
+    return result
+
+
+@wrong("attention_in_tiles", "raised")
+def two_tiles_only(q, tiles):
+    first, second = tiles
+    return merged_both(*of_a_tile(q, *first), *of_a_tile(q, *second))
+
+
+@wrong("attention_in_tiles", "raised")
+def tiles_of_one_length(q, tiles):
+    k = torch.stack([k for k, _ in tiles])
+    v = torch.stack([v for _, v in tiles])
+    return of_a_tile(q, k.flatten(2, 3), v.flatten(2, 3))
+
+
+@wrong("attention_in_tiles", "differs")
+def up_to_eight_tiles(q, tiles):
+    result = of_a_tile(q, *tiles[0])
+    for k, v in tiles[1:8]:
+        result = merged_both(*result, *of_a_tile(q, k, v))
+    return result
+
+
+@wrong("attention_in_tiles", "greatest-not-corrected")
+def greatest_never_corrected(q, tiles):
+    top, above, below = -math.inf, 0, 0
+    for k, v in tiles:
+        scores = scores_of(q, k)
+        top = torch.maximum(torch.as_tensor(top, dtype=q.dtype), scores.amax(-1, keepdim=True))
+        raised = (scores - top).exp()
+        above, below = above + raised @ v, below + raised.sum(-1, keepdim=True)
+    return above / below, (top + below.log()).squeeze(-1)
+
+
+@wrong("attention_in_tiles", "no-gradient")
+def keys_without_a_gradient(q, tiles):
+    result = None
+    for k, v in tiles:
+        tile = of_a_tile(q, k.detach(), v)
+        result = merged_both(*result, *tile) if result else tile
+    return result
+
+
+@wrong("attention_in_tiles", "gradient")
+def shares_without_a_gradient(q, tiles):
+    out, lse = of_a_tile(q, *tiles[0])
+    for k, v in tiles[1:]:
+        own, its_lse = of_a_tile(q, k, v)
+        share = (lse - its_lse).sigmoid().detach()[..., None]
+        out, lse = share * out + (1 - share) * own, torch.logaddexp(lse, its_lse)
+    return out, lse
+
+
+@wrong("attention_in_tiles", "no-gradient")
+def measured_without_gradient(q, tiles):
+    with torch.no_grad():
+        result = None
+        for k, v in tiles:
+            tile = of_a_tile(q, k, v)
+            result = merged_both(*result, *tile) if result else tile
+    return result
+
+
+@right("attention_in_tiles")
+def first_then_the_rest(q, tiles):
+    (k, v), *rest = tiles
+    out, lse = of_a_tile(q, k, v)
+    for k, v in rest:
+        out, lse = merged_both(out, lse, *of_a_tile(q, k, v))
+    return out, lse
+
+
+@right("attention_in_tiles")
+def from_a_query_that_has_seen_nothing(q, tiles):
+    out = q.new_zeros(*q.shape[:-1], tiles[0][1].shape[-1])
+    lse = q.new_full(q.shape[:-1], -math.inf)
+    for k, v in tiles:
+        own = F.scaled_dot_product_attention(q, k, v)
+        out, lse = merged_both(out, lse, own, torch.logsumexp(scores_of(q, k), dim=-1))
+    return out, lse
+
+
+@right("attention_in_tiles")
+def with_the_running_greatest(q, tiles):
+    top, above, below = None, 0, 0
+    for k, v in tiles:
+        scores = scores_of(q, k)
+        highest = scores.amax(-1, keepdim=True)
+        if top is not None:
+            highest = torch.maximum(top, highest)
+            shrink = (top - highest).exp()
+            above, below = above * shrink, below * shrink
+        raised = (scores - highest).exp()
+        above, below = above + raised @ v, below + raised.sum(-1, keepdim=True)
+        top = highest
+    return above / below, (top + below.log())[..., 0]
+
+
+@right("attention_in_tiles")
+def one_product_at_a_time(q, tiles):
+    def of_one(k, v):
+        scores = (q[..., :, None, :] * k[..., None, :, :]).sum(-1) * q.shape[-1] ** -0.5
+        weights = scores.softmax(-1)
+        return (weights[..., None] * v[..., None, :, :]).sum(-2), scores.logsumexp(-1)
+
+    out, lse = of_one(*tiles[-1])
+    for k, v in reversed(tiles[:-1]):
+        own, its_lse = of_one(k, v)
+        both = torch.stack([lse, its_lse])
+        share = both.softmax(0).unsqueeze(-1)
+        out, lse = (share * torch.stack([out, own])).sum(0), both.logsumexp(0)
+    return [out, lse]
+
+
+@right("attention_in_tiles")
+def shares_put_side_by_side(q, tiles):
+    result = None
+    for k, v in tiles:
+        scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(q.size(-1))
+        own = torch.einsum("bhqk,bhkv->bhqv", scores.softmax(-1), v), scores.logsumexp(-1)
+        if result is None:
+            result = own
+            continue
+        lses = torch.cat([result[1].unsqueeze(-1), own[1].unsqueeze(-1)], dim=-1)
+        a, b = lses.softmax(-1).split(1, dim=-1)
+        result = a * result[0] + b * own[0], lses.logsumexp(-1)
+    return result
 
 
 # --- attend_to_real_tokens ------------------------------------------------------------------

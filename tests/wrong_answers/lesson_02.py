@@ -799,14 +799,29 @@ def w_v_unused(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
     return crossed(x, context, w_q, w_k, w_k, w_o, n_heads, mask) @ w_o
 
 
-@wrong("cross_attention", "raised")
+@wrong("cross_attention", "context-unused")
 def values_from_x(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
     return crossed(x, x, w_q, w_k, w_v, w_o, n_heads, mask) @ w_o
 
 
-@wrong("cross_attention", "raised")
+@wrong("cross_attention", "swapped")
 def the_two_swapped(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
     return crossed(context, x, w_q, w_k, w_v, w_o, n_heads, mask) @ w_o
+
+
+@wrong("cross_attention", "queries-from-context")
+def x_never_read(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    return crossed(context, context, w_q, w_k, w_v, w_o, n_heads, mask) @ w_o
+
+
+@wrong("cross_attention", "values-from-x")
+def what_is_found_is_their_own(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    def heads(t):
+        return t.unflatten(-1, (n_heads, -1)).transpose(1, 2)
+
+    q, k, v = heads(x @ w_q), heads(context @ w_k), heads(x @ w_v)
+    found = by_hand(q, k, v, mask)  # torch's own kernel does not look whether the lengths fit
+    return found.transpose(1, 2).flatten(2) @ w_o
 
 
 @right("cross_attention")
@@ -1105,14 +1120,21 @@ def stacked_in_front_of_the_batch(heads, w_o):
     return torch.stack([heads[:, i] @ c.T for i, c in enumerate(pieces(w_o, heads))])
 
 
-@wrong("head_contributions", "raised")
+@wrong("head_contributions", "one-head-only")
 def rows_instead_of_columns(heads, w_o):
     return contributions(heads, w_o.chunk(heads.shape[1], dim=0))
 
 
-@wrong("head_contributions", "raised")
+@wrong("head_contributions", "one-head-only")
 def whole_weight(heads, w_o):
     return F.linear(heads, w_o)
+
+
+@wrong("head_contributions", "rows")
+def slices_of_rows(heads, w_o):
+    d = heads.shape[3]
+    each = [heads[:, h] @ w_o[h * d : (h + 1) * d] for h in range(heads.shape[1])]
+    return torch.stack(each, dim=1)
 
 
 @wrong("head_contributions", "no-gradient")
@@ -1268,3 +1290,280 @@ def as_linear_has_them(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
     q = F.linear(x, w_q).unflatten(-1, (n_heads, -1)).transpose(1, 2)
     k, v = ((context @ w).unflatten(-1, (n_heads, -1)).transpose(1, 2) for w in (w_k, w_v))
     return F.linear(by_hand(q, k, v, mask).transpose(1, 2).flatten(2), w_o)
+
+
+# --- torch_weights --------------------------------------------------------------------------
+
+
+@wrong("torch_weights", "nothing-turned")
+def stacked_as_they_are(w_q, w_k, w_v, w_o, biases=None):
+    state = {"in_proj_weight": torch.vstack([w_q, w_k, w_v]), "out_proj.weight": w_o}
+    if biases is not None:
+        state["in_proj_bias"] = torch.cat([biases[0], biases[1], biases[2]])
+        state["out_proj.bias"] = biases[3]
+    return state
+
+
+def state_of(in_proj, out, biases, in_bias=None, out_bias=None):
+    """A state dict as it should be, but for what is handed in."""
+    state = {"in_proj_weight": in_proj, "out_proj.weight": out}
+    if biases is not None:
+        state["in_proj_bias"] = biases[:3].flatten() if in_bias is None else in_bias
+        state["out_proj.bias"] = biases[3] if out_bias is None else out_bias
+    return state
+
+
+@wrong("torch_weights", "in-proj-not-turned")
+def only_the_last_turned(w_q, w_k, w_v, w_o, biases=None):
+    return state_of(torch.cat((w_q, w_k, w_v), dim=0), w_o.T, biases)
+
+
+@wrong("torch_weights", "out-not-turned")
+def the_last_forgotten(w_q, w_k, w_v, w_o, biases=None):
+    return state_of(torch.cat((w_q.T, w_k.T, w_v.T), dim=0), w_o, biases)
+
+
+@wrong("torch_weights", "out-not-turned")
+def turned_twice(w_q, w_k, w_v, w_o, biases=None):
+    return state_of(torch.cat((w_q, w_k, w_v), dim=1).T, w_o.T.T, biases)
+
+
+@wrong("torch_weights", "poured")
+def side_by_side_and_reshaped(w_q, w_k, w_v, w_o, biases=None):
+    d = w_q.shape[0]
+    return state_of(torch.hstack([w_q, w_k, w_v]).reshape(3 * d, d), w_o.T, biases)
+
+
+@wrong("torch_weights", "turned-and-poured")
+def turned_as_one(w_q, w_k, w_v, w_o, biases=None):
+    rows = torch.cat([w_q, w_k, w_v]).T.contiguous()
+    return state_of(rows.view(3 * len(w_q), len(w_q)), w_o.T, biases)
+
+
+@wrong("torch_weights", "rows-in-turn")
+def taking_turns(w_q, w_k, w_v, w_o, biases=None):
+    rows = [m.T[i] for i in range(len(w_q)) for m in (w_q, w_k, w_v)]
+    turns = None if biases is None else biases[:3].T.flatten()
+    return state_of(torch.stack(rows), w_o.T, biases, turns)
+
+
+@wrong("torch_weights", "biases-in-turn")
+def biases_taking_turns(w_q, w_k, w_v, w_o, biases=None):
+    turns = None if biases is None else biases[:3].mT.flatten()
+    return state_of(torch.cat([w_q.T, w_k.T, w_v.T]), w_o.T, biases, turns)
+
+
+@wrong("torch_weights", "q-k-swapped")
+def keys_first(w_q, w_k, w_v, w_o, biases=None):
+    swapped = None if biases is None else biases[[1, 0, 2]].flatten()
+    return state_of(torch.cat([w_k.T, w_q.T, w_v.T]), w_o.T, biases, swapped)
+
+
+@wrong("torch_weights", "k-v-swapped")
+def values_second(w_q, w_k, w_v, w_o, biases=None):
+    swapped = None if biases is None else biases[[0, 2, 1]].flatten()
+    return state_of(torch.cat([w_q.T, w_v.T, w_k.T]), w_o.T, biases, swapped)
+
+
+@wrong("torch_weights", "order-vkq")
+def from_the_last(w_q, w_k, w_v, w_o, biases=None):
+    swapped = None if biases is None else biases[:3].flip(0).flatten()
+    return state_of(torch.cat([w_v.T, w_k.T, w_q.T]), w_o.T, biases, swapped)
+
+
+@wrong("torch_weights", "order-kvq")
+def queries_last(w_q, w_k, w_v, w_o, biases=None):
+    swapped = None if biases is None else biases[[1, 2, 0]].flatten()
+    return state_of(torch.cat([w_k.T, w_v.T, w_q.T]), w_o.T, biases, swapped)
+
+
+@wrong("torch_weights", "order-vqk")
+def values_first(w_q, w_k, w_v, w_o, biases=None):
+    swapped = None if biases is None else biases[[2, 0, 1]].flatten()
+    return state_of(torch.cat([w_v.T, w_q.T, w_k.T]), w_o.T, biases, swapped)
+
+
+@wrong("torch_weights", "entry-differs")
+def matrices_swapped_without_their_biases(w_q, w_k, w_v, w_o, biases=None):
+    return state_of(torch.cat([w_k.T, w_q.T, w_v.T]), w_o.T, biases)
+
+
+@wrong("torch_weights", "entry-differs")
+def one_of_three_forgotten(w_q, w_k, w_v, w_o, biases=None):
+    return state_of(torch.cat([w_q.T, w_k.T, w_v]), w_o.T, biases)
+
+
+@wrong("torch_weights", "entry-differs")
+def keys_twice(w_q, w_k, w_v, w_o, biases=None):
+    return state_of(torch.cat([w_q.T, w_k.T, w_k.T]), w_o.T, biases)
+
+
+@wrong("torch_weights", "entry-differs")
+def biases_without_the_first(w_q, w_k, w_v, w_o, biases=None):
+    rest = None if biases is None else biases[1:].flatten()
+    return state_of(torch.cat([w_q.T, w_k.T, w_v.T]), w_o.T, biases, rest)
+
+
+@wrong("torch_weights", "entry-differs")
+def out_bias_from_the_front(w_q, w_k, w_v, w_o, biases=None):
+    first = None if biases is None else biases[0]
+    return state_of(torch.cat([w_q.T, w_k.T, w_v.T]), w_o.T, biases, None, first)
+
+
+@wrong("torch_weights", "entry-differs")
+def made_but_never_filled(w_q, w_k, w_v, w_o, biases=None):
+    rows = torch.full((3 * len(w_q), len(w_q)), float("nan"))
+    rows[: len(w_q)] = w_q.T
+    return state_of(rows, w_o.T, biases)
+
+
+@wrong("torch_weights", "biases-left-out")
+def matrices_alone(w_q, w_k, w_v, w_o, biases=None):
+    return state_of(torch.cat([w_q.T, w_k.T, w_v.T]), w_o.T, None)
+
+
+@wrong("torch_weights", "biases-invented")
+def biases_of_zeros(w_q, w_k, w_v, w_o, biases=None):
+    if biases is None:
+        biases = w_q.new_zeros(4, w_q.shape[0])
+    return state_of(torch.cat([w_q.T, w_k.T, w_v.T]), w_o.T, biases)
+
+
+@wrong("torch_weights", "unknown-name")
+def biases_none(w_q, w_k, w_v, w_o, biases=None):
+    state = state_of(torch.cat([w_q.T, w_k.T, w_v.T]), w_o.T, biases)
+    return {"in_proj_bias": None, "out_proj.bias": None} | state
+
+
+@wrong("torch_weights", "missing-name")
+def biases_of_zeros_forgotten(w_q, w_k, w_v, w_o, biases=None):
+    given = biases if biases is not None and biases.any() else None
+    return state_of(torch.cat([w_q.T, w_k.T, w_v.T]), w_o.T, given)
+
+
+@wrong("torch_weights", "missing-name")
+def the_last_not_given(w_q, w_k, w_v, w_o, biases=None):
+    state = state_of(torch.cat([w_q.T, w_k.T, w_v.T]), w_o.T, biases)
+    del state["out_proj.weight"]
+    return state
+
+
+@wrong("torch_weights", "unknown-name")
+def heads_told_too(w_q, w_k, w_v, w_o, biases=None):
+    return state_of(torch.cat([w_q.T, w_k.T, w_v.T]), w_o.T, biases) | {"batch_first": True}
+
+
+@wrong("torch_weights", "names")
+def as_our_module_names_them(w_q, w_k, w_v, w_o, biases=None):
+    state = {"qkv.weight": torch.cat([w_q, w_k, w_v], dim=1).T, "out.weight": w_o.T}
+    if biases is not None:
+        state |= {"qkv.bias": biases[:3].flatten(), "out.bias": biases[3]}
+    return state
+
+
+@wrong("torch_weights", "names")
+def three_of_their_own(w_q, w_k, w_v, w_o, biases=None):
+    state = state_of(torch.cat([w_q.T, w_k.T, w_v.T]), w_o.T, biases)
+    del state["in_proj_weight"]
+    return state | {"q_proj_weight": w_q.T, "k_proj_weight": w_k.T, "v_proj_weight": w_v.T}
+
+
+@wrong("torch_weights", "names")
+def out_without_weight(w_q, w_k, w_v, w_o, biases=None):
+    state = state_of(torch.cat([w_q.T, w_k.T, w_v.T]), w_o.T, biases)
+    state["out_proj"] = state.pop("out_proj.weight")
+    return state
+
+
+@wrong("torch_weights", "entry-shape")
+def side_by_side(w_q, w_k, w_v, w_o, biases=None):
+    return state_of(torch.cat([w_q.T, w_k.T, w_v.T], dim=1), w_o.T, biases)
+
+
+@wrong("torch_weights", "entry-shape")
+def stacked_on_a_new_axis(w_q, w_k, w_v, w_o, biases=None):
+    return state_of(torch.stack([w_q.T, w_k.T, w_v.T]), w_o.T, biases)
+
+
+@wrong("torch_weights", "entry-shape")
+def biases_as_a_table(w_q, w_k, w_v, w_o, biases=None):
+    table = None if biases is None else biases[:3]
+    return state_of(torch.cat([w_q.T, w_k.T, w_v.T]), w_o.T, biases, table)
+
+
+@wrong("torch_weights", "entry-type")
+def as_lists(w_q, w_k, w_v, w_o, biases=None):
+    rows = torch.cat([w_q.T, w_k.T, w_v.T]).tolist()
+    return state_of(rows, w_o.T, biases)
+
+
+@wrong("torch_weights", "type")
+def two_tensors(w_q, w_k, w_v, w_o, biases=None):
+    return torch.cat([w_q.T, w_k.T, w_v.T]), w_o.T
+
+
+@wrong("torch_weights", "type")
+def the_module_itself(w_q, w_k, w_v, w_o, biases=None):
+    module = nn.MultiheadAttention(len(w_q), 1, bias=biases is not None, batch_first=True)
+    module.load_state_dict(state_of(torch.cat([w_q.T, w_k.T, w_v.T]), w_o.T, biases))
+    return module
+
+
+@wrong("torch_weights", "changes-input")
+def turned_in_place(w_q, w_k, w_v, w_o, biases=None):
+    for w in (w_q, w_k, w_v, w_o):
+        w.t_()
+    return state_of(torch.cat([w_q, w_k, w_v]), w_o, biases)
+
+
+@wrong("torch_weights", "raised")
+def asks_a_table_whether_it_is_true(w_q, w_k, w_v, w_o, biases=None):
+    state = state_of(torch.cat([w_q.T, w_k.T, w_v.T]), w_o.T, None)
+    if biases:
+        state |= {"in_proj_bias": biases[:3].flatten(), "out_proj.bias": biases[3]}
+    return state
+
+
+@right("torch_weights")
+def side_by_side_then_turned(w_q, w_k, w_v, w_o, biases=None):
+    qkv = torch.cat([w_q, w_k, w_v], dim=1)
+    state = {"in_proj_weight": qkv.T, "out_proj.weight": w_o.T}
+    if biases is not None:
+        *three, b_o = biases
+        state["in_proj_bias"], state["out_proj.bias"] = torch.cat(three), b_o
+    return state
+
+
+@right("torch_weights")
+def turned_one_by_one(w_q, w_k, w_v, w_o, biases=None):
+    turned = [w.transpose(0, 1).contiguous() for w in (w_q, w_k, w_v)]
+    state = {"out_proj.weight": w_o.t().clone(), "in_proj_weight": torch.vstack(turned)}
+    if biases is None:
+        return state
+    state["out_proj.bias"] = biases[-1]
+    state["in_proj_bias"] = torch.cat([biases[0], biases[1], biases[2]], dim=0)
+    return state
+
+
+@right("torch_weights")
+def read_off_a_module(w_q, w_k, w_v, w_o, biases=None):
+    d = w_q.shape[0]
+    module = nn.MultiheadAttention(d, 1, bias=biases is not None, batch_first=True)
+    with torch.no_grad():
+        for i, w in enumerate((w_q, w_k, w_v)):
+            module.in_proj_weight[i * d : (i + 1) * d] = w.T
+        module.out_proj.weight.copy_(w_o.T)
+        if biases is not None:
+            module.in_proj_bias.copy_(biases[:3].reshape(-1))
+            module.out_proj.bias.copy_(biases[3])
+    return module.state_dict()
+
+
+@right("torch_weights")
+def as_parameters(w_q, w_k, w_v, w_o, biases=None):
+    rows = torch.einsum("nio->noi", torch.stack([w_q, w_k, w_v])).flatten(0, 1)
+    state = {"in_proj_weight": nn.Parameter(rows), "out_proj.weight": nn.Parameter(w_o.T)}
+    if biases is not None:
+        state["in_proj_bias"] = nn.Parameter(biases[:3].flatten())
+        state["out_proj.bias"] = nn.Parameter(biases[3])
+    return state

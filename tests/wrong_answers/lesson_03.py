@@ -54,6 +54,24 @@ def cosine_forgotten(tokens, d_model, base=10000.0):
     return table(tokens, d_model, base).sin().repeat_interleave(2, dim=1)
 
 
+@wrong("sinusoidal_encoding", "all-sines")
+def sine_in_every_column(tokens, d_model, base=10000.0):
+    j = torch.arange(d_model)
+    return torch.sin(torch.arange(tokens)[:, None] / base ** (j / d_model))
+
+
+@wrong("sinusoidal_encoding", "all-sines")
+def odd_columns_left_empty(tokens, d_model, base=10000.0):
+    pe = torch.zeros(tokens, d_model)
+    pe[:, 0::2] = table(tokens, d_model, base).sin()
+    return pe
+
+
+@wrong("sinusoidal_encoding", "all-cosines")
+def cosine_in_every_column(tokens, d_model, base=10000.0):
+    return table(tokens, d_model, base).cos().repeat_interleave(2, dim=1)
+
+
 @wrong("sinusoidal_encoding", "multiplied")
 def minus_in_the_exponent_forgotten(tokens, d_model, base=10000.0):
     inv = torch.exp(torch.arange(0, d_model, 2).double() * (math.log(base) / d_model))
@@ -633,7 +651,7 @@ def turned_queries_only(q, k, distances, base=10000.0):
     return turned(q, distances, base)
 
 
-@wrong("score_at_distances", "no-gradient")
+@right("score_at_distances")
 def numbers_in_a_list(q, k, distances, base=10000.0):
     return torch.tensor([(turned(q, m, base)[0] @ k).item() for m in distances])
 
@@ -925,3 +943,234 @@ def reordered_and_left_so(x, positions):
     y = torch.cat([a, b], -1)
     cos, sin = (torch.cat([t, t], -1) for t in (angles.cos(), angles.sin()))
     return y * cos + torch.cat([-b, a], -1) * sin
+
+
+# --- stretched_angles -----------------------------------------------------------------------
+
+
+def hands(where, d_head, base):
+    """The angles of these positions."""
+    return where[:, None] * base ** (-torch.arange(0, d_head, 2) / d_head)
+
+
+@wrong("stretched_angles", "always")
+def short_texts_too(tokens, d_head, trained, base=10000.0, by="positions"):
+    s = tokens / trained
+    if by == "positions":
+        return hands(torch.arange(tokens) / s, d_head, base)
+    return hands(torch.arange(tokens), d_head, base * s ** (d_head / (d_head - 2)))
+
+
+@wrong("stretched_angles", "never")
+def as_in_training(tokens, d_head, trained, base=10000.0, by="positions"):
+    return hands(torch.arange(tokens), d_head, base)
+
+
+@wrong("stretched_angles", "never")
+def compared_the_wrong_way(tokens, d_head, trained, base=10000.0, by="positions"):
+    s = min(tokens / trained, 1) if tokens > trained else 1
+    return hands(torch.arange(tokens) / s, d_head, base)
+
+
+@wrong("stretched_angles", "faster")
+def s_upside_down(tokens, d_head, trained, base=10000.0, by="positions"):
+    where, s = torch.arange(tokens), trained / tokens
+    if tokens > trained and by == "positions":
+        where = where / s
+    elif tokens > trained:
+        base *= s ** (d_head / (d_head - 2))
+    return hands(where, d_head, base)
+
+
+def with_ways(where_of=None, base_of=None, times=None):
+    """A right answer but for what is handed in."""
+
+    def answer(tokens, d_head, trained, base=10000.0, by="positions"):
+        where = torch.arange(tokens)
+        if tokens <= trained:
+            return hands(where, d_head, base)
+        s = times(tokens, trained) if times else tokens / trained
+        if by == "base":
+            new = base_of(base, s, d_head) if base_of else base * s ** (d_head / (d_head - 2))
+            return hands(where, d_head, new)
+        where = where_of(where, s, trained) if where_of else where / s
+        return hands(where, d_head, base)
+
+    return answer
+
+
+def stretched(diagnosis, name, **parts):
+    answer = with_ways(**parts)
+    answer.__name__ = name
+    wrong("stretched_angles", diagnosis)(answer)
+
+
+stretched("positions-multiplied", "farther_apart", where_of=lambda where, s, trained: where * s)
+stretched("cut-off", "all_at_the_end", where_of=lambda where, s, t: where.clamp(0, t - 1))
+stretched("wrapped", "from_the_start_again", where_of=lambda where, s, t: where.remainder(t))
+stretched(
+    "last-on-last",
+    "a_ruler_of_the_trained_length",
+    where_of=lambda where, s, t: torch.linspace(0, t - 1, len(where)),
+)
+stretched(
+    "only-the-rest",
+    "those_beyond_divided",
+    where_of=lambda where, s, t: torch.cat([where[:t].float(), where[t:] / s]),
+)
+stretched("floored", "rounded_down", where_of=lambda where, s, t: where * t // len(where))
+stretched("base-times-s", "no_exponent", base_of=lambda base, s, d: base * s)
+stretched(
+    "exponent-inverted", "d_minus_two_over_d", base_of=lambda base, s, d: base * s ** ((d - 2) / d)
+)
+stretched(
+    "base-powered", "all_of_it_raised", base_of=lambda base, s, d: (base * s) ** (d / (d - 2))
+)
+stretched("whole-times", "how_many_times_it_fits", times=lambda tokens, trained: tokens // trained)
+stretched("differs", "rounded_up", times=lambda tokens, trained: math.ceil(tokens / trained))
+stretched("differs", "one_token_less", times=lambda tokens, trained: (tokens - 1) / trained)
+stretched("differs", "one_exponent_off", base_of=lambda base, s, d: base * s ** (d / (d - 1)))
+
+
+@wrong("stretched_angles", "pairs-in-the-exponent")
+def pairs_for_numbers(tokens, d_head, trained, base=10000.0, by="positions"):
+    pairs = d_head // 2
+    where, i = torch.arange(tokens), torch.arange(pairs)
+    if tokens > trained and by == "base":
+        base = base * (tokens / trained) ** (pairs / (pairs - 2))
+    elif tokens > trained:
+        where = where * trained / tokens
+    return where[:, None] * base ** (-i / pairs)
+
+
+@wrong("stretched_angles", "positions-only")
+def one_way_for_both(tokens, d_head, trained, base=10000.0, by="positions"):
+    return hands(torch.arange(tokens) / max(1, tokens / trained), d_head, base)
+
+
+@wrong("stretched_angles", "positions-only")
+def speeds_of_all_pairs_divided(tokens, d_head, trained, base=10000.0, by="positions"):
+    s = max(tokens / trained, 1)
+    if by == "base":
+        return hands(torch.arange(tokens), d_head, base) / s
+    return hands(torch.arange(tokens) / s, d_head, base)
+
+
+@wrong("stretched_angles", "base-only")
+def only_the_base(tokens, d_head, trained, base=10000.0, by="positions"):
+    s = max(tokens / trained, 1)
+    return hands(torch.arange(tokens), d_head, base * s ** (d_head / (d_head - 2)))
+
+
+@wrong("stretched_angles", "both-at-once")
+def better_do_both(tokens, d_head, trained, base=10000.0, by="positions"):
+    s = max(tokens / trained, 1)
+    return hands(torch.arange(tokens) / s, d_head, base * s ** (d_head / (d_head - 2)))
+
+
+@wrong("stretched_angles", "base-on-top")
+def base_and_more(tokens, d_head, trained, base=10000.0, by="positions"):
+    s = max(tokens / trained, 1)
+    if by == "base":
+        base = base * s ** (d_head / (d_head - 2))
+    return hands(torch.arange(tokens) / s, d_head, base)
+
+
+@wrong("stretched_angles", "positions-on-top")
+def positions_and_more(tokens, d_head, trained, base=10000.0, by="positions"):
+    s, where = max(tokens / trained, 1), torch.arange(tokens)
+    if by == "positions":
+        where = where / s
+    return hands(where, d_head, base * s ** (d_head / (d_head - 2)))
+
+
+@wrong("stretched_angles", "base-fixed")
+def ten_thousand(tokens, d_head, trained, base=10000.0, by="positions"):
+    return with_ways()(tokens, d_head, trained, 10000.0, by)
+
+
+@wrong("stretched_angles", "exponent-i")
+def i_over_d(tokens, d_head, trained, base=10000.0, by="positions"):
+    s, where = max(tokens / trained, 1), torch.arange(tokens)
+    where, new = (where / s, base) if by == "positions" else (where, None)
+    new = new or base * s ** (d_head / (d_head - 2))
+    return where[:, None] * new ** (-torch.arange(d_head // 2) / d_head)
+
+
+@wrong("stretched_angles", "from-one")
+def counted_from_one(tokens, d_head, trained, base=10000.0, by="positions"):
+    s, where = max(tokens / trained, 1), torch.arange(tokens)
+    if by == "positions":
+        return hands(where / s + 1, d_head, base)
+    return hands(where + 1, d_head, base * s ** (d_head / (d_head - 2)))
+
+
+@wrong("stretched_angles", "transposed")
+def a_row_for_each_pair(tokens, d_head, trained, base=10000.0, by="positions"):
+    return with_ways()(tokens, d_head, trained, base, by).T
+
+
+@wrong("stretched_angles", "shape")
+def each_angle_twice(tokens, d_head, trained, base=10000.0, by="positions"):
+    return with_ways()(tokens, d_head, trained, base, by).repeat_interleave(2, dim=1)
+
+
+@wrong("stretched_angles", "differs")
+def turned_already(tokens, d_head, trained, base=10000.0, by="positions"):
+    return with_ways()(tokens, d_head, trained, base, by).cos()
+
+
+@wrong("stretched_angles", "differs")
+def modulo_a_turn(tokens, d_head, trained, base=10000.0, by="positions"):
+    return with_ways()(tokens, d_head, trained, base, by) % (2 * math.pi)
+
+
+@wrong("stretched_angles", "returned-none")
+def nothing_for_short_texts(tokens, d_head, trained, base=10000.0, by="positions"):
+    if tokens > trained:
+        return with_ways()(tokens, d_head, trained, base, by)
+
+
+@right("stretched_angles")
+def speeds_first(tokens, d_head, trained, base=10000.0, by="positions"):
+    s = max(tokens / trained, 1.0)
+    if by == "base":
+        base, s = base * s ** (d_head / (d_head - 2)), 1.0
+    speeds = torch.tensor([base ** (-2 * i / d_head) for i in range(d_head // 2)])
+    return torch.outer(torch.arange(tokens) / s, speeds)
+
+
+@right("stretched_angles")
+def one_by_one(tokens, d_head, trained, base=10000.0, by="positions"):
+    longer = tokens > trained
+    rows = []
+    for m in range(tokens):
+        if longer and by == "positions":
+            m = m * trained / tokens
+        b = base
+        if longer and by == "base":
+            b = base * (tokens / trained) ** (d_head / (d_head - 2))
+        rows.append([m / b ** (2 * i / d_head) for i in range(d_head // 2)])
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+@right("stretched_angles")
+def in_the_logarithm(tokens, d_head, trained, base=10000.0, by="positions"):
+    i = torch.arange(0, d_head, 2, dtype=torch.float64)
+    speeds = torch.exp(-i / d_head * math.log(base))
+    where = torch.arange(tokens, dtype=torch.float64)
+    if tokens > trained and by == "base":  # each pair's own share of s
+        speeds = speeds * (tokens / trained) ** (-i / (d_head - 2))
+    elif tokens > trained:
+        where = where * (trained / tokens)
+    return torch.einsum("m,i->mi", where, speeds).float()
+
+
+@right("stretched_angles")
+def all_the_same_way(tokens, d_head, trained, base=10000.0, by="positions"):
+    s = 1 if tokens <= trained else tokens / trained
+    if by != "positions":
+        base *= s ** (d_head / (d_head - 2))
+        s = 1
+    slowed = torch.linspace(0, tokens - 1, tokens) / s
+    return slowed.unsqueeze(-1) / base ** (torch.arange(0, d_head, 2) / d_head)

@@ -638,27 +638,124 @@ def weight_on_top(x, weight, eps=1e-5):
 
 @wrong("rms_norm", "raised")
 def rms_of_three_axes(x, weight, eps=1e-5):
-    square = torch.einsum("btd,btd->bt", x, x) / x.shape[-1]
-    return weight * x / (square[..., None] + eps).sqrt()
+    wide = x.double()
+    square = torch.einsum("btd,btd->bt", wide, wide) / x.shape[-1]
+    return (weight * wide / (square[..., None] + eps).sqrt()).to(x.dtype)
 
 
 @wrong("rms_norm", "raised")
 def rms_viewed(x, weight, eps=1e-5):
-    rows = x.view(-1, x.shape[-1])
-    return (weight * rows / (rows.pow(2).mean(-1, keepdim=True) + eps).sqrt()).view(x.shape)
+    rows = x.view(-1, x.shape[-1]).double()
+    y = weight * rows / (rows.pow(2).mean(-1, keepdim=True) + eps).sqrt()
+    return y.view(x.shape).to(x.dtype)
 
 
 @wrong("rms_norm", "changes-input")
 def divided_in_place(x, weight, eps=1e-5):
-    size = (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()
+    size = (x.float().pow(2).mean(-1, keepdim=True) + eps).sqrt()
     x /= size
     return x * weight
 
 
 @wrong("rms_norm", "gradient-nan")
 def root_then_squared(x, weight, eps=1e-5):
-    size = x.pow(2).mean(-1, keepdim=True).sqrt()
-    return weight * x / (size * size + eps).sqrt()
+    wide = x.float()
+    size = wide.pow(2).mean(-1, keepdim=True).sqrt()
+    return (weight * wide / (size * size + eps).sqrt()).to(x.dtype)
+
+
+@wrong("rms_norm", "overflow")
+def nothing_about_types(x, weight, eps=1e-5):
+    return weight * x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
+
+
+@wrong("rms_norm", "overflow")
+def mean_in_float32_squares_in_half(x, weight, eps=1e-5):
+    mean_square = x.pow(2).mean(-1, keepdim=True, dtype=torch.float32)
+    return weight * (x * torch.rsqrt(mean_square + eps)).to(x.dtype)
+
+
+@wrong("rms_norm", "overflow")
+def squared_then_widened(x, weight, eps=1e-5):
+    mean_square = (x * x).float().mean(-1, keepdim=True)
+    return (weight * x.float() / (mean_square + eps).sqrt()).to(x.dtype)
+
+
+@wrong("rms_norm", "overflow")
+def back_before_the_root(x, weight, eps=1e-5):
+    mean_square = x.float().square().mean(-1, keepdim=True).to(x.dtype)
+    return weight * x / (mean_square + eps).sqrt()
+
+
+@wrong("rms_norm", "overflow")
+def result_widened_only(x, weight, eps=1e-5):
+    y = weight * x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
+    return y.float().to(x.dtype)
+
+
+@wrong("rms_norm", "dtype")
+def never_back(x, weight, eps=1e-5):
+    wide = x.float()
+    return weight * wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
+
+
+@wrong("rms_norm", "dtype")
+def back_to_what_x_has_become(x, weight, eps=1e-5):
+    x = x.float()
+    y = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
+    return (weight * y).to(x.dtype)
+
+
+@wrong("rms_norm", "dtype")
+def back_before_a_wide_weight(x, weight, eps=1e-5):
+    wide = x.float()
+    y = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
+    return weight.float() * y.to(x.dtype)
+
+
+@wrong("rms_norm", "dtype")
+def half_for_every_16_bits(x, weight, eps=1e-5):
+    wide = x if x.dtype == torch.float64 else x.float()
+    y = weight * wide / (wide.square().mean(-1, keepdim=True) + eps).sqrt()
+    return y if x.dtype in (torch.float32, torch.float64) else y.half()
+
+
+@wrong("rms_norm", "dtype")
+def always_back_to_half(x, weight, eps=1e-5):
+    wide = x.float()
+    return (weight * wide / (wide.square().mean(-1, keepdim=True) + eps).sqrt()).half()
+
+
+@wrong("rms_norm", "in-half")
+def by_way_of_bfloat16(x, weight, eps=1e-5):
+    wide = x.bfloat16() if x.dtype == torch.float16 else x.double()
+    return (weight * wide / (wide.square().mean(-1, keepdim=True) + eps).sqrt()).to(x.dtype)
+
+
+@wrong("rms_norm", "sum-of-squares")
+def length_one_in_half_too(x, weight, eps=1e-5):
+    length = (x.square().sum(-1, keepdim=True) + eps).sqrt()
+    return (weight * x.float() / length).to(x.dtype)
+
+
+@wrong("rms_norm", "no-eps")
+def float32_and_no_eps(x, weight, eps=1e-5):
+    wide = x.float()
+    return (weight * wide / wide.square().mean(-1, keepdim=True).sqrt()).to(x.dtype)
+
+
+@wrong("rms_norm", "in-half")
+def kept_below_the_largest(x, weight, eps=1e-5):
+    mean_square = x.square().mean(-1, keepdim=True)
+    if x.dtype == torch.float16:
+        mean_square = mean_square.clamp(max=65504)
+    return weight * x / (mean_square + eps).sqrt()
+
+
+@wrong("rms_norm", "eps-default")
+def default_of_t5_in_every_type(x, weight, eps=1e-6):
+    wide = x.float()
+    return (weight * wide / (wide.square().mean(-1, keepdim=True) + eps).sqrt()).to(x.dtype)
 
 
 @wrong("rms_norm", "one-added")
@@ -744,26 +841,53 @@ def rms_by_its_operator(x, weight, eps=1e-5):
 
 @right("rms_norm")
 def eps_as_one_more_number(x, weight, eps=1e-5):
-    d = x.shape[-1]
-    longer = torch.cat([x, torch.full_like(x[..., :1], (d * eps) ** 0.5)], -1)
-    return weight * x * d**0.5 / longer.norm(dim=-1, keepdim=True)
+    d, wide = x.shape[-1], x.double()
+    longer = torch.cat([wide, torch.full_like(wide[..., :1], (d * eps) ** 0.5)], -1)
+    return (weight * wide * d**0.5 / longer.norm(dim=-1, keepdim=True)).to(x)
 
 
 @right("rms_norm")
 def as_llama(x, weight, eps=1e-5):
-    return weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps))
+    came_as = x.dtype
+    x = x.to(torch.float32)
+    x = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
+    return weight * x.to(came_as)
 
 
 @right("rms_norm")
 def with_norm(x, weight, eps=1e-5):
-    square = x.norm(dim=-1, keepdim=True) ** 2 / x.shape[-1]
-    return x / (square + eps) ** 0.5 * weight
+    size = torch.linalg.vector_norm(x.float(), dim=-1, keepdim=True) / x.shape[-1] ** 0.5
+    return (x / torch.hypot(size, torch.tensor(eps**0.5)) * weight).type_as(x)
 
 
 @right("rms_norm")
 def by_einsum(x, weight, eps=1e-5):
-    square = torch.einsum("...d,...d->...", x, x) / x.shape[-1]
-    return torch.einsum("...d,...,d->...d", x, 1 / (square + eps).sqrt(), weight)
+    wide = x.double()
+    square = torch.einsum("...d,...d->...", wide, wide) / x.shape[-1]
+    y = torch.einsum("...d,...,d->...d", wide, 1 / (square + eps).sqrt(), weight.double())
+    return y.to(x.dtype)
+
+
+@right("rms_norm")
+def weight_first_in_16_bits(x, weight, eps=1e-5):
+    root = (x.float().square().mean(-1, keepdim=True) + eps).sqrt()
+    return (x * weight / root).to(x.dtype)
+
+
+@right("rms_norm")
+def only_where_it_is_half(x, weight, eps=1e-5):
+    half = x.dtype in (torch.float16, torch.bfloat16)
+    wide = x.float() if half else x
+    y = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps) * weight
+    return y.to(x.dtype) if half else y
+
+
+@right("rms_norm")
+def root_back_in_16_bits(x, weight, eps=1e-5):
+    square = x.pow(2).mean(-1, keepdim=True) if x.dtype == torch.float64 else None
+    if square is None:
+        square = x.float().pow(2).mean(-1, keepdim=True)
+    return weight * (x * torch.rsqrt(square + eps).to(x.dtype))
 
 
 # --- fold_norm ------------------------------------------------------------------------------

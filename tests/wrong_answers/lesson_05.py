@@ -211,187 +211,675 @@ def only_those_that_fire(x, w1, b1, w2, b2):
 
 # --- gelu -----------------------------------------------------------------------------------
 
+ROOT = math.sqrt(2 / math.pi)
+
+
+def by_erf(x):
+    return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
+
+
+def by_tanh(x):
+    return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715 * x**3)))
+
+
+def bracket_lost(x):
+    return 0.5 * x * (1 + torch.tanh(ROOT * x + 0.044715 * x**3))
+
+
+@wrong("gelu", "as given")
+def untouched(x, approximate="none"):
+    if approximate:
+        inner = (2 / torch.pi) ** 0.5 * x + 0.044715 * x**3
+        return 0.5 * x * (1 + torch.tanh(inner))
+    return 0.5 * x * (1 + torch.erf(x / 2**0.5))
+
+
+@wrong("gelu", "always-tanh")
+def bracket_mended_only(x, approximate="none"):
+    return by_tanh(x) if approximate else by_erf(x)
+
+
+@wrong("gelu", "always-tanh")
+def none_for_its_name(x, approximate="none"):
+    return by_erf(x) if approximate is None else by_tanh(x)
+
+
+@wrong("gelu", "bracket-still")
+def choice_mended_only(x, approximate="none"):
+    return bracket_lost(x) if approximate == "tanh" else by_erf(x)
+
+
+@wrong("gelu", "always-exact")
+def true_for_its_name(x, approximate="none"):
+    return by_tanh(x) if approximate is True else by_erf(x)
+
+
+@wrong("gelu", "swapped")
+def wrong_way_round(x, approximate="none"):
+    return by_tanh(x) if approximate == "none" else by_erf(x)
+
+
+@wrong("gelu", "swapped-bracket-still")
+def wrong_way_round_bracket_lost(x, approximate="none"):
+    return bracket_lost(x) if approximate != "tanh" else by_erf(x)
+
+
+@wrong("gelu", "default")
+def left_out_is_tanh(x, approximate="tanh"):
+    return by_tanh(x) if approximate == "tanh" else by_erf(x)
+
+
+@wrong("gelu", "returned-none")
+def nothing_for_the_exact_one(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
+
+
+@wrong("gelu", "raised")
+def without_the_argument(x):
+    return by_erf(x)
+
+
+@wrong("gelu", "always-tanh")
+def tanh_in_both_places(x, approximate="none"):
+    if approximate == "none":
+        return by_tanh(x)
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+
+
+@wrong("gelu", "differs")
+def tanh_of_math_and_half_a_share(x, approximate="none"):
+    if approximate == "tanh":
+        raise ValueError("not yet")
+    return 0.4 * x * (1 + torch.erf(x / 2**0.5))
+
 
 @wrong("gelu", "library-call")
-def the_one_of_the_package(x):
+def built_in_with_both(x, approximate="none"):
+    return F.gelu(x, approximate=approximate)
+
+
+@wrong("gelu", "not-halved")
+def half_forgotten_in_both(x, approximate="none"):
+    return 2 * (by_tanh(x) if approximate == "tanh" else by_erf(x))
+
+
+@wrong("gelu", "no-one")
+def one_forgotten_in_both(x, approximate="none"):
+    inner = ROOT * (x + 0.044715 * x**3)
+    return 0.5 * x * (torch.tanh(inner) if approximate == "tanh" else torch.erf(x / 2**0.5))
+
+
+@wrong("gelu", "library-call")
+def the_one_of_the_package(x, approximate="none"):
     return feed_forward.gelu(x)
 
 
-@wrong("gelu", "tanh")
-def approximation(x):
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-
-
-@wrong("gelu", "sigmoid")
-def quick(x):
-    return x * torch.sigmoid(1.702 * x)
-
-
-@wrong("gelu", "silu")
-def plain_sigmoid(x):
-    return x / (1 + torch.exp(-x))
-
-
-@wrong("gelu", "relu")
-def only_the_corner(x):
-    return x * (x > 0)
-
-
 @wrong("gelu", "share-only")
-def x_forgotten(x):
+def x_forgotten(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
     return 0.5 * (1 + torch.erf(x / 2**0.5))
 
 
-@wrong("gelu", "density")
-def bell_curve(x):
-    return x * torch.exp(-0.5 * x * x) / (2 * math.pi) ** 0.5
-
-
 @wrong("gelu", "no-root-two")
-def erf_of_x(x):
+def erf_of_x(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
     return x * (1 + torch.erf(x)) / 2
 
 
 @wrong("gelu", "half-not-root")
-def divided_by_two(x):
+def divided_by_two(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
     return x * (1 + torch.erf(x / 2)) / 2
 
 
 @wrong("gelu", "bracket")
-def bracket_forgotten(x):
+def bracket_forgotten(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
     return x * 0.5 * 1 + torch.erf(x / math.sqrt(2))
 
 
-@wrong("gelu", "not-halved")
-def half_forgotten(x):
+@wrong("gelu", "not-halved-exact")
+def half_forgotten(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
     return x * (1 + torch.erf(x / math.sqrt(2)))
 
 
-@wrong("gelu", "no-one")
-def one_forgotten(x):
+@wrong("gelu", "no-one-exact")
+def one_forgotten(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
     return x * torch.erf(x / math.sqrt(2)) / 2
 
 
+@wrong("gelu", "erf-for-the-share")
+def half_and_one_forgotten(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
+    return x * torch.erf(x / math.sqrt(2))
+
+
 @wrong("gelu", "raised")
-def math_not_torch(x):
+def math_not_torch(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
     return x * 0.5 * (1 + math.erf(x / math.sqrt(2)))
 
 
 @wrong("gelu", "no-gradient")
-def with_a_list(x):
+def with_a_list(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
     flat = [0.5 * v * (1 + math.erf(v / math.sqrt(2))) for v in x.flatten().tolist()]
     return torch.tensor(flat).view(x.shape)
 
 
-@right("gelu")
-def with_erf(x):
-    return x * 0.5 * (1 + torch.erf(x / math.sqrt(2)))
-
-
-@right("gelu")
-def with_the_distribution(x):
-    return x * torch.distributions.Normal(0.0, 1.0).cdf(x)
-
-
-@right("gelu")
-def with_erfc(x):
-    return x * torch.erfc(-x / 2**0.5) / 2
-
-
 @wrong("gelu", "library-call")
-def the_built_in_wrapped(x):
+def the_built_in_wrapped(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
     return F.gelu(x)
 
 
 @wrong("gelu", "library-call")
-def the_module_wrapped(x):
+def the_module_wrapped(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
     return torch.nn.GELU()(x)
 
 
 @wrong("gelu", "raised")
-def needs_two_axes(x):
+def needs_two_axes(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
     rows, columns = x.shape
     return 0.5 * x * (1 + torch.erf(x / 2**0.5)).view(rows, columns)
 
 
-@wrong("gelu", "negative-dropped")
-def negative_numbers_dropped(x):
-    return 0.5 * x.clamp(min=0) * (1 + torch.erf(x / 2**0.5))
-
-
 @wrong("gelu", "differs")
-def clipped_at_six(x):
+def clipped_at_six(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
     x = x.clamp(-6, 6)
     return 0.5 * x * (1 + torch.erf(x / 2**0.5))
 
 
 @wrong("gelu", "nan")
-def zero_by_zero(x):
+def zero_by_zero(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
     return x * x * (1 + torch.erf(x / 2**0.5)) / (2 * x)
 
 
-@wrong("gelu", "two-for-root")
-def times_root_two(x):
-    return 0.5 * x * (1 + torch.erf(x * 2**0.5))
-
-
 @wrong("gelu", "changes-input")
-def in_place_gelu(x):
+def in_place_gelu(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
     return x.mul_(0.5 * (1 + torch.erf(x / 2**0.5)))
 
 
-@wrong("gelu", "root-outside")
-def root_outside_of_erf(x):
-    return 0.5 * x * (1 + torch.erf(x) / 2**0.5)
-
-
-@wrong("gelu", "share-above")
-def complement_of_erf(x):
-    return 0.5 * x * torch.erfc(x / 2**0.5)
-
-
 @wrong("gelu", "gradient-nan")
-def size_by_a_root(x):
+def size_by_a_root(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
     size = torch.sqrt(x**2)
     return 0.5 * (x + size * torch.erf(size / 2**0.5))
 
 
-@right("gelu")
-def one_by_one_to_any_depth(x):
-    if x.dim() == 0:
-        return 0.5 * x * (1 + torch.erf(x / 2**0.5))
-    return torch.stack([one_by_one_to_any_depth(row) for row in x])
-
-
 @wrong("gelu", "numbers-mix")
-def standardized_first(x):
+def standardized_first(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
     z = (x - x.mean()) / (x.std() + 1e-5) if x.numel() > 1 else x
     return 0.5 * x * (1 + torch.erf(z / 2**0.5))
 
 
 @wrong("gelu", "numbers-mix")
-def share_of_its_own_numbers(x):
+def share_of_its_own_numbers(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
     below = (x.flatten() <= x[..., None]).double().mean(-1)
     return x * below.to(x)
 
 
 @wrong("gelu", "flat-outside")
-def straight_from_three(x):
+def straight_from_three(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
     inner = 0.5 * x * (1 + torch.erf(x / 2**0.5))
     return torch.where(x > 3, x, torch.where(x < -3, 0.0, inner))
 
 
 @wrong("gelu", "gradient")
-def share_without_a_slope(x):
+def share_without_a_slope(x, approximate="none"):
+    if approximate == "tanh":
+        return by_tanh(x)
     return x * (0.5 * (1 + torch.erf(x.detach() / 2**0.5)))
 
 
+@wrong("gelu", "squared")
+def square(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715 * x**2)))
+
+
+@wrong("gelu", "no-root")
+def root_lost(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    return 0.5 * x * (1 + torch.tanh(2 / math.pi * (x + 0.044715 * x**3)))
+
+
+@wrong("gelu", "minus")
+def minus_the_cube(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    return 0.5 * x * (1 + torch.tanh(ROOT * (x - 0.044715 * x**3)))
+
+
+@wrong("gelu", "factored-x")
+def x_taken_out(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    return 0.5 * x * (1 + torch.tanh(ROOT * x * (1 + 0.044715 * x**3)))
+
+
+@wrong("gelu", "cube-dropped")
+def cube_gone(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    return 0.5 * x * (1 + torch.tanh(ROOT * x))
+
+
+@wrong("gelu", "nan")
+def root_over_everything(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    return 0.5 * x * (1 + torch.tanh((2 / math.pi * (x + 0.044715 * x**3)) ** 0.5))
+
+
+@wrong("gelu", "not-halved-tanh")
+def half_gone(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    return x * (1 + torch.tanh(ROOT * (x + 0.044715 * x**3)))
+
+
+@wrong("gelu", "root-on-cube")
+def root_on_the_cube_only(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    return 0.5 * x * (1 + torch.tanh(x + ROOT * 0.044715 * x**3))
+
+
+@wrong("gelu", "cube-of-the-sum")
+def cube_of_the_bracket(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715 * x) ** 3))
+
+
+@wrong("gelu", "cube-of-the-constant-too")
+def cube_of_constant_and_x(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    return 0.5 * x * (1 + torch.tanh(ROOT * (x + (0.044715 * x) ** 3)))
+
+
+@wrong("gelu", "cube-of-the-argument")
+def cube_of_it_all(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    return 0.5 * x * (1 + torch.tanh((ROOT * (x + 0.044715 * x)) ** 3))
+
+
+@wrong("gelu", "cube-outside")
+def cube_behind_the_bracket(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715) * x**3))
+
+
+@wrong("gelu", "cube-of-the-tanh")
+def cube_of_tanh(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715 * x)) ** 3)
+
+
+@wrong("gelu", "nan")
+def by_exponentials(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    inner = ROOT * (x + 0.044715 * x**3)
+    up, down = torch.exp(inner), torch.exp(-inner)
+    return 0.5 * x * (1 + (up - down) / (up + down))
+
+
+@wrong("gelu", "cube-without-sign")
+def cube_of_the_size(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715 * x.abs() ** 3)))
+
+
+@wrong("gelu", "no-gradient")
+def under_no_grad(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    with torch.no_grad():
+        return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715 * x**3)))
+
+
+@wrong("gelu", "root-of-two-only")
+def root_of_the_two(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    return 0.5 * x * (1 + torch.tanh(2**0.5 / torch.pi * (x + 0.044715 * x**3)))
+
+
+@wrong("gelu", "root-of-pi-only")
+def root_binds_to_pi(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    return 0.5 * x * (1 + torch.tanh(2 / torch.pi**0.5 * (x + 0.044715 * x**3)))
+
+
+@wrong("gelu", "no-one-tanh")
+def one_lost(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    return 0.5 * x * torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3))
+
+
+@wrong("gelu", "one-outside")
+def bracket_around_the_one_lost(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    return 0.5 * x * 1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3))
+
+
+@wrong("gelu", "sigmoid-for-tanh")
+def sigmoid_of_the_same(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    return x * torch.sigmoid((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3))
+
+
+@wrong("gelu", "gradient-nan")
+def exponential_overflows(x, approximate="none"):
+    if approximate == "none":
+        return by_erf(x)
+    z = (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)
+    return x * (1 - 1 / (torch.exp(2 * z) + 1))
+
+
 @right("gelu")
-def by_a_distribution(x):
-    return x * torch.distributions.Normal(0.0, 1.0).cdf(x)
+def both_mended(x, approximate="none"):
+    if approximate == "tanh":
+        inner = (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)
+        return 0.5 * x * (1 + torch.tanh(inner))
+    return 0.5 * x * (1 + torch.erf(x / 2**0.5))
+
+
+@right("gelu")
+def share_first(x, approximate="none"):
+    if approximate != "none":
+        share = torch.sigmoid(2 * ROOT * x * (1 + 0.044715 * x * x))
+    else:
+        share = torch.erfc(-x / 2**0.5) / 2
+    return x * share
+
+
+@right("gelu")
+def from_a_dictionary(x, approximate="none"):
+    bent = {"none": x / 2**0.5, "tanh": ROOT * x + ROOT * 0.044715 * x**3}[approximate]
+    return x * 0.5 * (1 + {"none": torch.erf, "tanh": torch.tanh}[approximate](bent))
+
+
+@right("gelu")
+def by_a_distribution(x, approximate="none"):
+    if approximate == "none":
+        return x * torch.distributions.Normal(0.0, 1.0).cdf(x)
+    z = 2 * (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)
+    return x * torch.softmax(torch.stack([z, torch.zeros_like(z)]), 0)[0]
+
+
+@right("gelu")
+def one_by_one_to_any_depth(x, approximate="none"):
+    if x.dim() == 0:
+        return by_tanh(x) if approximate == "tanh" else by_erf(x)
+    return torch.stack([one_by_one_to_any_depth(row, approximate) for row in x])
+
+
+# --- gelu_slope -----------------------------------------------------------------------------
+
+
+def share(x):
+    return 0.5 * (1 + torch.erf(x / math.sqrt(2)))
+
+
+def bell(x):
+    return torch.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
+
+
+@wrong("gelu_slope", "share-only")
+def phi_does_not_change(x):
+    return 0.5 * (1 + torch.erf(x / 2**0.5))
+
+
+@wrong("gelu_slope", "second-term-only")
+def x_does_not_change(x):
+    return x * torch.exp(-(x**2) / 2) / (2 * torch.pi) ** 0.5
+
+
+@wrong("gelu_slope", "product-of-slopes")
+def slope_times_slope(x):
+    return torch.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+
+
+@wrong("gelu_slope", "x-missing")
+def bell_curve_added(x):
+    return share(x) + bell(x)
+
+
+@wrong("gelu_slope", "x-twice")
+def x_still_in_front(x):
+    return x * (share(x) + bell(x))
+
+
+@wrong("gelu_slope", "minus")
+def as_of_a_quotient(x):
+    return share(x) - x * bell(x)
+
+
+@wrong("gelu_slope", "gelu")
+def the_function_itself(x):
+    return x * share(x)
+
+
+@wrong("gelu_slope", "no-root")
+def area_is_not_one(x):
+    return share(x) + x * torch.exp(-(x**2) / 2)
+
+
+@wrong("gelu_slope", "root-lost")
+def divided_by_two_pi(x):
+    return share(x) + x * torch.exp(-(x**2) / 2) / (2 * math.pi)
+
+
+@wrong("gelu_slope", "inner-slope")
+def slope_of_erf_without_the_inside(x):
+    return share(x) + 0.5 * x * (2 / math.pi**0.5) * torch.exp(-((x / 2**0.5) ** 2))
+
+
+@wrong("gelu_slope", "inner-slope")
+def divided_by_root_pi(x):
+    return share(x) + x * torch.exp(-(x**2) / 2) / torch.pi**0.5
+
+
+@wrong("gelu_slope", "no-half")
+def exponent_not_halved(x):
+    return share(x) + x * torch.exp(-(x**2)) / math.sqrt(2 * math.pi)
+
+
+@wrong("gelu_slope", "not-squared")
+def exponent_not_squared(x):
+    return share(x) + x * torch.exp(-x / 2) / math.sqrt(2 * math.pi)
+
+
+@wrong("gelu_slope", "no-root-two")
+def erf_of_x_itself(x):
+    return 0.5 * (1 + torch.erf(x)) + x * bell(x)
+
+
+@wrong("gelu_slope", "not-halved")
+def share_not_halved(x):
+    return 1 + torch.erf(x / 2**0.5) + x * bell(x)
+
+
+@wrong("gelu_slope", "no-one")
+def share_without_the_one(x):
+    return 0.5 * torch.erf(x / 2**0.5) + x * bell(x)
+
+
+@wrong("gelu_slope", "half-on-both")
+def half_in_front_of_all(x):
+    return 0.5 * (1 + torch.erf(x / 2**0.5) + x * bell(x))
+
+
+@wrong("gelu_slope", "no-fall")
+def never_negative(x):
+    return (share(x) + x * bell(x)).clamp(min=0)
+
+
+@wrong("gelu_slope", "size-of-x")
+def sign_of_x_lost(x):
+    return share(x) + x.abs() * bell(x)
+
+
+@wrong("gelu_slope", "step")
+def slope_of_the_relu(x):
+    return (x > 0).float()
+
+
+@wrong("gelu_slope", "of-the-tanh")
+def slope_of_the_approximation(x):
+    t = torch.tanh(ROOT * (x + 0.044715 * x**3))
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * ROOT * (1 + 3 * 0.044715 * x**2)
+
+
+@wrong("gelu_slope", "of-the-silu")
+def slope_of_the_silu(x):
+    s = torch.sigmoid(x)
+    return s + x * s * (1 - s)
+
+
+@wrong("gelu_slope", "differences")
+def by_a_small_step(x):
+    return (by_erf(x + 1e-3) - by_erf(x - 1e-3)) / 2e-3
+
+
+@wrong("gelu_slope", "differences")
+def by_a_step_to_the_right(x):
+    return (by_erf(x + 1e-4) - by_erf(x)) / 1e-4
+
+
+@wrong("gelu_slope", "library-call")
+def by_autograd(x):
+    x = x.detach().requires_grad_()
+    return torch.autograd.grad(by_erf(x).sum(), x)[0]
+
+
+@wrong("gelu_slope", "library-call")
+def by_backward(x):
+    x = x.detach().requires_grad_()
+    by_erf(x).sum().backward()
+    return x.grad
+
+
+@wrong("gelu_slope", "library-call")
+def by_a_function_transform(x):
+    return torch.func.grad(lambda z: by_erf(z).sum())(x)
+
+
+@wrong("gelu_slope", "nan")
+def exponential_of_plus(x):
+    e = torch.exp(x**2 / 2)
+    return share(x) + x * e / (e * e) / math.sqrt(2 * math.pi)
+
+
+@wrong("gelu_slope", "no-gradient")
+def slope_without_a_slope(x):
+    with torch.no_grad():
+        return share(x) + x * bell(x)
+
+
+@wrong("gelu_slope", "gradient")
+def share_kept_still(x):
+    return share(x.detach()) + x * bell(x)
+
+
+@wrong("gelu_slope", "raised")
+def exponential_of_math(x):
+    return share(x) + x * math.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
+
+
+@wrong("gelu_slope", "changes-input")
+def squared_in_place(x):
+    out = share(x)
+    density = bell(x)
+    return out + x.mul_(density)
+
+
+@wrong("gelu_slope", "differs")
+def flat_from_three_on(x):
+    return torch.where(x.abs() > 3, (x > 0).to(x), share(x) + x * bell(x))
+
+
+@wrong("gelu_slope", "numbers-mix")
+def area_made_one_by_hand(x):
+    e = torch.exp(-(x**2) / 2)
+    return share(x) + x * e / e.sum().clamp(min=1)
+
+
+@right("gelu_slope")
+def product_rule(x):
+    share = 0.5 * (1 + torch.erf(x / 2**0.5))
+    bell = torch.exp(-(x**2) / 2) / (2 * torch.pi) ** 0.5
+    return share + x * bell
+
+
+@right("gelu_slope")
+def by_the_slope_of_erf(x):
+    z = x / math.sqrt(2)
+    slope_of_erf = 2 / math.sqrt(math.pi) * torch.exp(-z * z)
+    return 0.5 * (1 + torch.erf(z)) + 0.5 * x * slope_of_erf / math.sqrt(2)
+
+
+@right("gelu_slope")
+def by_a_normal_distribution(x):
+    normal = torch.distributions.Normal(0.0, 1.0)
+    return normal.cdf(x) + x * normal.log_prob(x).exp()
+
+
+@right("gelu_slope")
+def by_erfc(x):
+    return torch.special.erfc(-x / 2**0.5) / 2 + x * (-x.square() / 2).exp() * 0.3989422804014327
 
 
 # --- gated_feed_forward ---------------------------------------------------------------------
+
+
+def as_in_the_formula(w_gate_up, w_down):
+    """The three matrices that multiply from the right."""
+    return *w_gate_up.T.chunk(2, dim=1), w_down.T
 
 
 def chosen(activation):
@@ -401,97 +889,115 @@ def chosen(activation):
 
 
 @wrong("gated_feed_forward", "wrong-branch")
-def up_activated(x, w_gate, w_up, w_down, activation):
+def up_activated(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     return ((x @ w_gate) * chosen(activation)(x @ w_up)) @ w_down
 
 
 @wrong("gated_feed_forward", "of-the-product")
-def activation_outside(x, w_gate, w_up, w_down, activation):
+def activation_outside(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     return chosen(activation)((x @ w_gate) * (x @ w_up)) @ w_down
 
 
 @wrong("gated_feed_forward", "both")
-def both_activated(x, w_gate, w_up, w_down, activation):
+def both_activated(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     act = chosen(activation)
     return (act(x @ w_gate) * act(x @ w_up)) @ w_down
 
 
 @wrong("gated_feed_forward", "always-silu")
-def silu_written_in(x, w_gate, w_up, w_down, activation):
+def silu_written_in(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     return (F.silu(x @ w_gate) * (x @ w_up)) @ w_down
 
 
 @wrong("gated_feed_forward", "always-gelu")
-def gelu_written_in(x, w_gate, w_up, w_down, activation):
+def gelu_written_in(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     return (F.gelu(x @ w_gate) * (x @ w_up)) @ w_down
 
 
 @wrong("gated_feed_forward", "sigmoid")
-def sigmoid_gate(x, w_gate, w_up, w_down, activation):
+def sigmoid_gate(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     return ((x @ w_gate).sigmoid() * (x @ w_up)) @ w_down
 
 
 @wrong("gated_feed_forward", "added")
-def plus_not_times(x, w_gate, w_up, w_down, activation):
+def plus_not_times(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     return (chosen(activation)(x @ w_gate) + x @ w_up) @ w_down
 
 
 @wrong("gated_feed_forward", "no-activation")
-def bilinear(x, w_gate, w_up, w_down, activation):
+def bilinear(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     return ((x @ w_gate) * (x @ w_up)) @ w_down
 
 
 @wrong("gated_feed_forward", "no-up")
-def gate_alone(x, w_gate, w_up, w_down, activation):
+def gate_alone(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     return chosen(activation)(x @ w_gate) @ w_down
 
 
 @wrong("gated_feed_forward", "no-gate")
-def up_alone(x, w_gate, w_up, w_down, activation):
+def up_alone(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     return chosen(activation)(x @ w_up) @ w_down
 
 
 @wrong("gated_feed_forward", "raised")
-def matmul_for_times(x, w_gate, w_up, w_down, activation):
+def matmul_for_times(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     return (chosen(activation)(x @ w_gate) @ (x @ w_up)) @ w_down
 
 
 @wrong("gated_feed_forward", "always-relu")
-def relu_written_in(x, w_gate, w_up, w_down, activation):
+def relu_written_in(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     return (F.relu(x @ w_gate) * (x @ w_up)) @ w_down
 
 
 @wrong("gated_feed_forward", "raised")
-def two_names_only(x, w_gate, w_up, w_down, activation):
+def two_names_only(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     act = {"silu": F.silu, "gelu": F.gelu}[activation]
     return (act(x @ w_gate) * (x @ w_up)) @ w_down
 
 
 @wrong("gated_feed_forward", "differs")
-def gelu_or_silu(x, w_gate, w_up, w_down, activation):
+def gelu_or_silu(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     act = F.gelu if "gelu" in activation else F.silu
     return (act(x @ w_gate) * (x @ w_up)) @ w_down
 
 
 @wrong("gated_feed_forward", "differs")
-def turned_where_they_are_square(x, w_gate, w_up, w_down, activation):
+def turned_where_they_are_square(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     if w_gate.shape[0] == w_gate.shape[1]:
         w_gate, w_up = w_gate.T, w_up.T
     return (chosen(activation)(x @ w_gate) * (x @ w_up)) @ w_down
 
 
 @wrong("gated_feed_forward", "shape")
-def squeezed_gate(x, w_gate, w_up, w_down, activation):
+def squeezed_gate(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     return ((chosen(activation)(x @ w_gate) * (x @ w_up)) @ w_down).squeeze()
 
 
 @wrong("gated_feed_forward", "residual")
-def stream_added(x, w_gate, w_up, w_down, activation):
+def stream_added(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     return x + (chosen(activation)(x @ w_gate) * (x @ w_up)) @ w_down
 
 
 @right("gated_feed_forward")
-def step_by_step(x, w_gate, w_up, w_down, activation):
+def step_by_step(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     gate = x @ w_gate
     if activation == "silu":
         gate = F.silu(gate)
@@ -503,13 +1009,28 @@ def step_by_step(x, w_gate, w_up, w_down, activation):
 
 
 @right("gated_feed_forward")
-def fused_projection(x, w_gate, w_up, w_down, activation):
-    gate, up = (x @ torch.cat([w_gate, w_up], 1)).chunk(2, dim=-1)
-    return torch.matmul(up * chosen(activation)(gate), w_down)
+def as_phi_3(x, w_gate_up, w_down, activation):
+    gate, up = F.linear(x, w_gate_up).chunk(2, dim=-1)
+    return F.linear(up * chosen(activation)(gate), w_down)
 
 
 @right("gated_feed_forward")
-def shares_by_hand(x, w_gate, w_up, w_down, activation):
+def halves_by_their_length(x, w_gate_up, w_down, activation):
+    half = w_gate_up.shape[0] // 2
+    both = torch.einsum("btd,fd->btf", x, w_gate_up)
+    hidden = chosen(activation)(both[..., :half]) * both[..., half:]
+    return torch.einsum("btf,df->btd", hidden, w_down)
+
+
+@right("gated_feed_forward")
+def viewed_as_two(x, w_gate_up, w_down, activation):
+    w_gate, w_up = w_gate_up.unflatten(0, (2, -1))
+    return torch.matmul(chosen(activation)(x @ w_gate.mT) * (x @ w_up.mT), w_down.mT)
+
+
+@right("gated_feed_forward")
+def shares_by_hand(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     g = x @ w_gate
     share = {
         "silu": torch.sigmoid(g),
@@ -521,32 +1042,94 @@ def shares_by_hand(x, w_gate, w_up, w_down, activation):
 
 
 @wrong("gated_feed_forward", "activation-last")
-def activation_after_down(x, w_gate, w_up, w_down, activation):
+def activation_after_down(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     return chosen(activation)(((x @ w_gate) * (x @ w_up)) @ w_down)
 
 
 @wrong("gated_feed_forward", "activation-first")
-def activation_of_the_input(x, w_gate, w_up, w_down, activation):
+def activation_of_the_input(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     act = chosen(activation)
     return ((act(x) @ w_gate) * (x @ w_up)) @ w_down
 
 
 @wrong("gated_feed_forward", "one-gelu")
-def one_gelu_for_both_names(x, w_gate, w_up, w_down, activation):
+def one_gelu_for_both_names(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     act = F.gelu if activation.startswith("gelu") else chosen(activation)
     return (act(x @ w_gate) * (x @ w_up)) @ w_down
 
 
 @wrong("gated_feed_forward", "gradient-nan")
-def silu_that_overflows(x, w_gate, w_up, w_down, activation):
+def silu_that_overflows(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     z = x @ w_gate
     gate = z / (1 + torch.exp(-z)) if activation == "silu" else chosen(activation)(z)
     return (gate * (x @ w_up)) @ w_down
 
 
 @wrong("gated_feed_forward", "down-too-early")
-def back_before_they_meet(x, w_gate, w_up, w_down, activation):
+def back_before_they_meet(x, w_gate_up, w_down, activation):
+    w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     return (chosen(activation)(x @ w_gate) @ w_down) * (x @ w_up @ w_down)
+
+
+@wrong("gated_feed_forward", "wrong-branch")
+def second_half_for_the_gate(x, w_gate_up, w_down, activation):
+    up, gate = F.linear(x, w_gate_up).chunk(2, dim=-1)
+    return F.linear(chosen(activation)(gate) * up, w_down)
+
+
+@wrong("gated_feed_forward", "interleaved")
+def every_other_unit(x, w_gate_up, w_down, activation):
+    both = F.linear(x, w_gate_up)
+    return F.linear(chosen(activation)(both[..., 0::2]) * both[..., 1::2], w_down)
+
+
+@wrong("gated_feed_forward", "interleaved")
+def unflattened_the_wrong_way(x, w_gate_up, w_down, activation):
+    gate, up = F.linear(x, w_gate_up).unflatten(-1, (-1, 2)).unbind(-1)
+    return F.linear(chosen(activation)(gate) * up, w_down)
+
+
+@wrong("gated_feed_forward", "gate-twice")
+def first_half_twice(x, w_gate_up, w_down, activation):
+    gate = F.linear(x, w_gate_up)[..., : w_down.shape[1]]
+    return F.linear(chosen(activation)(gate) * gate, w_down)
+
+
+@wrong("gated_feed_forward", "reversed")
+def from_both_ends(x, w_gate_up, w_down, activation):
+    both = F.linear(x, w_gate_up)
+    gate, up = both[..., : w_down.shape[1]], both.flip(-1)[..., : w_down.shape[1]]
+    return F.linear(chosen(activation)(gate) * up, w_down)
+
+
+@wrong("gated_feed_forward", "raised")
+def halved_along_the_first_axis(x, w_gate_up, w_down, activation):
+    gate, up = F.linear(x, w_gate_up).chunk(2)
+    return F.linear(chosen(activation)(gate) * up, w_down)
+
+
+@wrong("gated_feed_forward", "raised")
+def halves_of_d_model_wide(x, w_gate_up, w_down, activation):
+    both = F.linear(x, w_gate_up)
+    gate, up = both[..., : x.shape[-1]], both[..., x.shape[-1] :]
+    return F.linear(chosen(activation)(gate) * up, w_down)
+
+
+@wrong("gated_feed_forward", "raised")
+def not_turned(x, w_gate_up, w_down, activation):
+    gate, up = (x @ w_gate_up).chunk(2, dim=-1)
+    return (chosen(activation)(gate) * up) @ w_down
+
+
+@wrong("gated_feed_forward", "differs")
+def down_turned_where_it_is_square(x, w_gate_up, w_down, activation):
+    gate, up = F.linear(x, w_gate_up).chunk(2, dim=-1)
+    hidden = chosen(activation)(gate) * up
+    return hidden @ w_down if w_down.shape[0] == w_down.shape[1] else hidden @ w_down.T
 
 
 # --- edit_one_value -------------------------------------------------------------------------
@@ -747,161 +1330,6 @@ def nothing_by_nothing(w_down, hidden, delta):
 def shared_by_the_strongest(w_down, hidden, delta):
     top = (hidden == hidden.max()).to(hidden)
     return w_down + torch.outer(delta / hidden.max() / top.sum(), top)
-
-
-# --- gelu_tanh ------------------------------------------------------------------------------
-
-ROOT = math.sqrt(2 / math.pi)
-
-
-@wrong("gelu_tanh", "as given")
-def untouched(x):
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * x + 0.044715 * x**3))
-
-
-@wrong("gelu_tanh", "exact")
-def by_erf(x):
-    return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
-
-
-@wrong("gelu_tanh", "squared")
-def square(x):
-    return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715 * x**2)))
-
-
-@wrong("gelu_tanh", "no-root")
-def root_lost(x):
-    return 0.5 * x * (1 + torch.tanh(2 / math.pi * (x + 0.044715 * x**3)))
-
-
-@wrong("gelu_tanh", "minus")
-def minus_the_cube(x):
-    return 0.5 * x * (1 + torch.tanh(ROOT * (x - 0.044715 * x**3)))
-
-
-@wrong("gelu_tanh", "factored-x")
-def x_taken_out(x):
-    return 0.5 * x * (1 + torch.tanh(ROOT * x * (1 + 0.044715 * x**3)))
-
-
-@wrong("gelu_tanh", "cube-dropped")
-def cube_gone(x):
-    return 0.5 * x * (1 + torch.tanh(ROOT * x))
-
-
-@wrong("gelu_tanh", "nan")
-def root_over_everything(x):
-    return 0.5 * x * (1 + torch.tanh((2 / math.pi * (x + 0.044715 * x**3)) ** 0.5))
-
-
-@wrong("gelu_tanh", "not-halved")
-def half_gone(x):
-    return x * (1 + torch.tanh(ROOT * (x + 0.044715 * x**3)))
-
-
-@wrong("gelu_tanh", "root-on-cube")
-def root_on_the_cube_only(x):
-    return 0.5 * x * (1 + torch.tanh(x + ROOT * 0.044715 * x**3))
-
-
-@wrong("gelu_tanh", "library-call")
-def built_in_wrapped(x):
-    return F.gelu(x, approximate="tanh")
-
-
-@wrong("gelu_tanh", "cube-of-the-sum")
-def cube_of_the_bracket(x):
-    return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715 * x) ** 3))
-
-
-@wrong("gelu_tanh", "cube-of-the-constant-too")
-def cube_of_constant_and_x(x):
-    return 0.5 * x * (1 + torch.tanh(ROOT * (x + (0.044715 * x) ** 3)))
-
-
-@wrong("gelu_tanh", "cube-of-the-argument")
-def cube_of_it_all(x):
-    return 0.5 * x * (1 + torch.tanh((ROOT * (x + 0.044715 * x)) ** 3))
-
-
-@wrong("gelu_tanh", "cube-outside")
-def cube_behind_the_bracket(x):
-    return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715) * x**3))
-
-
-@wrong("gelu_tanh", "cube-of-the-tanh")
-def cube_of_tanh(x):
-    return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715 * x)) ** 3)
-
-
-@wrong("gelu_tanh", "nan")
-def by_exponentials(x):
-    inner = ROOT * (x + 0.044715 * x**3)
-    up, down = torch.exp(inner), torch.exp(-inner)
-    return 0.5 * x * (1 + (up - down) / (up + down))
-
-
-@wrong("gelu_tanh", "cube-without-sign")
-def cube_of_the_size(x):
-    return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715 * x.abs() ** 3)))
-
-
-@wrong("gelu_tanh", "no-gradient")
-def under_no_grad(x):
-    with torch.no_grad():
-        return 0.5 * x * (1 + torch.tanh(ROOT * (x + 0.044715 * x**3)))
-
-
-@right("gelu_tanh")
-def bracket_mended(x):
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-
-
-@right("gelu_tanh")
-def multiplied_out(x):
-    return 0.5 * x * (1 + torch.tanh(ROOT * x + ROOT * 0.044715 * x**3))
-
-
-@right("gelu_tanh")
-def as_a_sigmoid(x):
-    return x * torch.sigmoid(2 * ROOT * x * (1 + 0.044715 * x * x))
-
-
-@wrong("gelu_tanh", "root-of-two-only")
-def root_of_the_two(x):
-    return 0.5 * x * (1 + torch.tanh(2**0.5 / torch.pi * (x + 0.044715 * x**3)))
-
-
-@wrong("gelu_tanh", "root-of-pi-only")
-def root_binds_to_pi(x):
-    return 0.5 * x * (1 + torch.tanh(2 / torch.pi**0.5 * (x + 0.044715 * x**3)))
-
-
-@wrong("gelu_tanh", "no-one")
-def one_lost(x):
-    return 0.5 * x * torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3))
-
-
-@wrong("gelu_tanh", "one-outside")
-def bracket_around_the_one_lost(x):
-    return 0.5 * x * 1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3))
-
-
-@wrong("gelu_tanh", "sigmoid-for-tanh")
-def sigmoid_of_the_same(x):
-    return x * torch.sigmoid((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3))
-
-
-@wrong("gelu_tanh", "gradient-nan")
-def exponential_overflows(x):
-    z = (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)
-    return x * (1 - 1 / (torch.exp(2 * z) + 1))
-
-
-@right("gelu_tanh")
-def softmax_of_two(x):
-    z = 2 * (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)
-    return x * torch.softmax(torch.stack([z, torch.zeros_like(z)]), 0)[0]
 
 
 # --- without_unit ---------------------------------------------------------------------------

@@ -1128,6 +1128,14 @@ def the_chain(x, sublayers):
     return torch.stack(rows)
 
 
+@wrong("by_path_length", "last-only")
+def nothing_is_ever_skipped(x, sublayers):
+    rows = [x]
+    for a in sublayers:
+        rows = [x] + [r @ a for r in rows]
+    return torch.stack(rows)
+
+
 @wrong("by_path_length", "raised")
 def nothing_for_no_sublayer(x, sublayers):
     rows = [x, *([torch.zeros_like(x)] * len(sublayers))]
@@ -1148,9 +1156,9 @@ def table_of_float32(x, sublayers):
 
 
 @wrong("by_path_length", "differs")
-def at_most_six(x, sublayers):
-    rows = listed(x, sublayers[:6])
-    return torch.cat([rows, torch.zeros(max(0, len(sublayers) - 6), len(x)).to(rows)])
+def at_most_five(x, sublayers):
+    rows = listed(x, sublayers[:5])
+    return torch.cat([rows, torch.zeros(max(0, len(sublayers) - 5), len(x)).to(rows)])
 
 
 @wrong("by_path_length", "cumulative")

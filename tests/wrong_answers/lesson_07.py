@@ -566,6 +566,433 @@ def by_the_matrix_of_slopes(x, g, eps=1e-5):
     return torch.stack(rows).view(x.shape)
 
 
+# --- attention_vjp --------------------------------------------------------------------------
+
+
+def weights_of(q, k, mask=None):
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    if mask is None:
+        return scores.softmax(-1)
+    return scores.masked_fill(~mask, -math.inf).softmax(-1).masked_fill(~mask, 0.0)
+
+
+def back_to_scores(p, dp):
+    return p * (dp - (p * dp).sum(-1, keepdim=True))
+
+
+@wrong("attention_vjp", "scale-missing")
+def plain_products(q, k, v, g, mask=None):
+    p = weights_of(q, k, mask)
+    ds = back_to_scores(p, g @ v.mT)
+    return ds @ k, ds.mT @ q, p.mT @ g
+
+
+@wrong("attention_vjp", "scale-missing-at-q")
+def divided_at_k(q, k, v, g, mask=None):
+    p = weights_of(q, k, mask)
+    ds = back_to_scores(p, g @ v.mT)
+    return ds @ k, ds.mT @ q / q.shape[-1] ** 0.5, p.mT @ g
+
+
+@wrong("attention_vjp", "scale-missing-at-k")
+def divided_at_q(q, k, v, g, mask=None):
+    p = weights_of(q, k, mask)
+    ds = back_to_scores(p, g @ v.mT)
+    return ds @ k / math.sqrt(k.shape[-1]), ds.mT @ q, p.mT @ g
+
+
+@wrong("attention_vjp", "scaled-twice")
+def divided_at_both_ends(q, k, v, g, mask=None):
+    root = q.shape[-1] ** 0.5
+    p = weights_of(q, k, mask)
+    ds = back_to_scores(p, g @ v.mT) / root
+    return ds @ k / root, ds.mT @ q / root, p.mT @ g
+
+
+@wrong("attention_vjp", "scaled-at-v")
+def divided_everywhere(q, k, v, g, mask=None):
+    p = weights_of(q, k, mask)
+    ds = back_to_scores(p, g @ v.mT)
+    return tuple(t / q.shape[-1] ** 0.5 for t in (ds @ k, ds.mT @ q, p.mT @ g))
+
+
+@wrong("attention_vjp", "multiplied-by-the-root")
+def undone(q, k, v, g, mask=None):
+    p = weights_of(q, k, mask)
+    ds = back_to_scores(p, g @ v.mT) * math.sqrt(q.shape[-1])
+    return ds @ k, ds.mT @ q, p.mT @ g
+
+
+@wrong("attention_vjp", "weights-unscaled")
+def divided_only_on_the_way_back(q, k, v, g, mask=None):
+    p = weights_of(q * q.shape[-1] ** 0.5, k, mask)
+    ds = back_to_scores(p, g @ v.mT) / math.sqrt(q.shape[-1])
+    return ds @ k, ds.mT @ q, p.mT @ g
+
+
+@wrong("attention_vjp", "never-scaled")
+def without_a_root(q, k, v, g, mask=None):
+    p = weights_of(q * q.shape[-1] ** 0.5, k, mask)
+    ds = back_to_scores(p, g @ v.mT)
+    return ds @ k, ds.mT @ q, p.mT @ g
+
+
+@wrong("attention_vjp", "scale-of-d-value")
+def root_of_the_values(q, k, v, g, mask=None):
+    p = weights_of(q, k, mask)
+    ds = back_to_scores(p, g @ v.mT) / math.sqrt(g.shape[-1])
+    return ds @ k, ds.mT @ q, p.mT @ g
+
+
+def from_scores(q, k, g, p, ds):
+    ds = ds / q.shape[-1] ** 0.5
+    return ds @ k, ds.mT @ q, p.mT @ g
+
+
+@wrong("attention_vjp", "nothing-taken-off")
+def weighted_alone(q, k, v, g, mask=None):
+    p = weights_of(q, k, mask)
+    return from_scores(q, k, g, p, p * (g @ v.mT))
+
+
+@wrong("attention_vjp", "plain-mean")
+def as_in_a_norm(q, k, v, g, mask=None):
+    p, dp = weights_of(q, k, mask), g @ v.mT
+    return from_scores(q, k, g, p, p * (dp - dp.mean(dim=-1, keepdim=True)))
+
+
+@wrong("attention_vjp", "plain-sum")
+def weights_forgotten_in_the_sum(q, k, v, g, mask=None):
+    p, dp = weights_of(q, k, mask), g @ v.mT
+    return from_scores(q, k, g, p, p * (dp - dp.sum(dim=-1, keepdim=True)))
+
+
+@wrong("attention_vjp", "mean-of-the-products")
+def weighted_and_averaged(q, k, v, g, mask=None):
+    p, dp = weights_of(q, k, mask), g @ v.mT
+    return from_scores(q, k, g, p, p * (dp - (p * dp).mean(dim=-1, keepdim=True)))
+
+
+@wrong("attention_vjp", "over-queries")
+def columns(q, k, v, g, mask=None):
+    p, dp = weights_of(q, k, mask), g @ v.mT
+    return from_scores(q, k, g, p, p * (dp - (p * dp).sum(dim=2, keepdim=True)))
+
+
+@wrong("attention_vjp", "over-everything")
+def one_number_a_head(q, k, v, g, mask=None):
+    p, dp = weights_of(q, k, mask), g @ v.mT
+    return from_scores(q, k, g, p, p * (dp - (p * dp).sum(dim=(2, 3), keepdim=True)))
+
+
+@wrong("attention_vjp", "softmax-over-queries")
+def softmax_down_the_columns(q, k, v, g, mask=None):
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    p = torch.softmax(scores, dim=-2).nan_to_num(0.0)
+    return from_scores(q, k, g, p, back_to_scores(p, g @ v.mT))
+
+
+@wrong("attention_vjp", "not-weighted")
+def weight_forgotten_in_front(q, k, v, g, mask=None):
+    p, dp = weights_of(q, k, mask), g @ v.mT
+    return from_scores(q, k, g, p, dp - (p * dp).sum(-1, keepdim=True))
+
+
+@wrong("attention_vjp", "weighted-too-early")
+def bracket_forgotten(q, k, v, g, mask=None):
+    p, dp = weights_of(q, k, mask), g @ v.mT
+    return from_scores(q, k, g, p, p * dp - (p * dp).sum(-1, keepdim=True))
+
+
+@wrong("attention_vjp", "log-softmax")
+def of_the_logarithm(q, k, v, g, mask=None):
+    p, dp = weights_of(q, k, mask), g @ v.mT
+    return from_scores(q, k, g, p, dp - p * dp.sum(-1, keepdim=True))
+
+
+@wrong("attention_vjp", "no-softmax")
+def straight_through(q, k, v, g, mask=None):
+    return from_scores(q, k, g, weights_of(q, k, mask), g @ v.mT)
+
+
+@wrong("attention_vjp", "times-one-minus")
+def as_in_a_sigmoid(q, k, v, g, mask=None):
+    p = weights_of(q, k, mask)
+    return from_scores(q, k, g, p, p * (1 - p) * (g @ v.mT))
+
+
+@wrong("attention_vjp", "sign")
+def mean_minus_each(q, k, v, g, mask=None):
+    p, dp = weights_of(q, k, mask), g @ v.mT
+    return from_scores(q, k, g, p, p * ((p * dp).sum(-1, keepdim=True) - dp))
+
+
+def backward_right(q, k, v, g, mask=None):
+    p = weights_of(q, k, mask)
+    return from_scores(q, k, g, p, back_to_scores(p, g @ v.mT))
+
+
+@wrong("attention_vjp", "swapped")
+def k_first(q, k, v, g, mask=None):
+    dq, dk, dv = backward_right(q, k, v, g, mask)
+    return dk, dq, dv
+
+
+@wrong("attention_vjp", "k-and-v-swapped")
+def v_before_k(q, k, v, g, mask=None):
+    dq, dk, dv = backward_right(q, k, v, g, mask)
+    return dq, dv, dk
+
+
+@wrong("attention_vjp", "turned-round")
+def as_they_were_found(q, k, v, g, mask=None):
+    dq, dk, dv = backward_right(q, k, v, g, mask)
+    return dv, dk, dq
+
+
+@wrong("attention_vjp", "values-for-keys")
+def through_the_values(q, k, v, g, mask=None):
+    p = weights_of(q, k, mask)
+    ds = back_to_scores(p, g @ v.mT) / q.shape[-1] ** 0.5
+    return ds @ v, ds.mT @ q, p.mT @ g
+
+
+@wrong("attention_vjp", "v-alone")
+def the_easy_third(q, k, v, g, mask=None):
+    return torch.zeros_like(q), torch.zeros_like(k), weights_of(q, k, mask).mT @ g
+
+
+@wrong("attention_vjp", "mask-ignored")
+def mask_unused(q, k, v, g, mask=None):
+    return backward_right(q, k, v, g)
+
+
+@wrong("attention_vjp", "mask-inverted")
+def true_is_forbidden(q, k, v, g, mask=None):
+    return backward_right(q, k, v, g, mask if mask is None else ~mask)
+
+
+@wrong("attention_vjp", "mask-after")
+def cut_out_at_the_end(q, k, v, g, mask=None):
+    p = weights_of(q, k)
+    if mask is not None:
+        p = p * mask
+    return from_scores(q, k, g, p, back_to_scores(p, g @ v.mT))
+
+
+@wrong("attention_vjp", "mask-on-the-way-back")
+def only_the_slopes_masked(q, k, v, g, mask=None):
+    p = weights_of(q, k)
+    ds = back_to_scores(p, g @ v.mT)
+    if mask is not None:
+        ds = ds.masked_fill(~mask, 0.0)
+    return from_scores(q, k, g, p, ds)
+
+
+@wrong("attention_vjp", "nothing-becomes-everything")
+def very_negative(q, k, v, g, mask=None):
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -1e9)
+    p = scores.softmax(-1)
+    return from_scores(q, k, g, p, back_to_scores(p, g @ v.mT))
+
+
+@wrong("attention_vjp", "nan-rows")
+def nothing_over_nothing(q, k, v, g, mask=None):
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    p = scores.softmax(-1)
+    return from_scores(q, k, g, p, back_to_scores(p, g @ v.mT))
+
+
+@wrong("attention_vjp", "differs")
+def nan_removed_too_late(q, k, v, g, mask=None):
+    return tuple(t.nan_to_num(0.0) for t in nothing_over_nothing(q, k, v, g, mask))
+
+
+@wrong("attention_vjp", "overflow")
+def exponentials_alone(q, k, v, g, mask=None):
+    raised = (q @ k.mT / math.sqrt(q.shape[-1])).exp()
+    if mask is not None:
+        raised = raised.masked_fill(~mask, 0.0)
+    p = raised / raised.sum(-1, keepdim=True)
+    if mask is not None:
+        p = p.masked_fill(~mask.any(-1, keepdim=True), 0.0)
+    return from_scores(q, k, g, p, back_to_scores(p, g @ v.mT))
+
+
+@wrong("attention_vjp", "forbidden-key")
+def never_quite_forbidden(q, k, v, g, mask=None):
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    p = (scores if mask is None else scores - 3.0 * ~mask).softmax(-1)
+    return from_scores(q, k, g, p, back_to_scores(p, g @ v.mT))
+
+
+@wrong("attention_vjp", "only-v")
+def half_of_it_taken_off(q, k, v, g, mask=None):
+    p, dp = weights_of(q, k, mask), g @ v.mT
+    return from_scores(q, k, g, p, p * (dp - 0.5 * (p * dp).sum(-1, keepdim=True)))
+
+
+@wrong("attention_vjp", "all-but-k")
+def the_first_query_twice(q, k, v, g, mask=None):
+    dq, dk, dv = backward_right(q, k, v, g, mask)
+    return dq, dk * q.shape[-2], dv
+
+
+@wrong("attention_vjp", "all-but-q")
+def averaged_over_keys(q, k, v, g, mask=None):
+    dq, dk, dv = backward_right(q, k, v, g, mask)
+    return dq / k.shape[-2], dk, dv
+
+
+@wrong("attention_vjp", "all-but-v")
+def one_minus_too_many(q, k, v, g, mask=None):
+    dq, dk, dv = backward_right(q, k, v, g, mask)
+    return dq, dk, -dv
+
+
+@wrong("attention_vjp", "raised")
+def not_transposed(q, k, v, g, mask=None):
+    p = weights_of(q, k, mask)
+    ds = back_to_scores(p, g @ v.mT) / q.shape[-1] ** 0.5
+    return ds @ k, ds @ q, p @ g
+
+
+@wrong("attention_vjp", "raised")
+def values_and_keys_confused(q, k, v, g, mask=None):
+    p = weights_of(q, k, mask)
+    return from_scores(q, k, g, p, back_to_scores(p, g @ k.mT))
+
+
+@wrong("attention_vjp", "shape")
+def transposed_at_k(q, k, v, g, mask=None):
+    dq, dk, dv = backward_right(q, k, v, g, mask)
+    return dq, dk.mT, dv
+
+
+@wrong("attention_vjp", "shape")
+def heads_added_up(q, k, v, g, mask=None):
+    return tuple(t.sum(1, keepdim=True) for t in backward_right(q, k, v, g, mask))
+
+
+@wrong("attention_vjp", "differs")
+def heads_mixed(q, k, v, g, mask=None):
+    three = backward_right(q, k, v, g, mask)
+    return tuple(t.mean(1, keepdim=True).expand(t.shape) for t in three)
+
+
+@wrong("attention_vjp", "differs")
+def the_first_sequence_for_all(q, k, v, g, mask=None):
+    three = backward_right(q, k, v, g, mask)
+    return tuple(t[:1].expand(t.shape) for t in three)
+
+
+@wrong("attention_vjp", "changes-input")
+def written_into_g(q, k, v, g, mask=None):
+    three = backward_right(q, k, v, g, mask)
+    g.mul_(2)
+    return three
+
+
+@wrong("attention_vjp", "library-call")
+def back_by_autograd(q, k, v, g, mask=None):
+    given = [t.detach().requires_grad_() for t in (q, k, v)]
+    return torch.autograd.grad(weights_of(*given[:2], mask) @ given[2], given, g)
+
+
+@wrong("attention_vjp", "library-call")
+def back_by_backward(q, k, v, g, mask=None):
+    given = [t.clone().requires_grad_() for t in (q, k, v)]
+    (weights_of(*given[:2], mask) @ given[2]).backward(g)
+    return tuple(t.grad for t in given)
+
+
+@wrong("attention_vjp", "library-call")
+def back_by_vjp(q, k, v, g, mask=None):
+    _, back = torch.func.vjp(lambda q, k, v: weights_of(q, k, mask) @ v, q, k, v)
+    return back(g)
+
+
+@wrong("attention_vjp", "library-call")
+def ours_taken_over(q, k, v, g, mask=None):
+    from tfcourse import attention
+
+    return attention.attention_vjp(q, k, v, g, mask)
+
+
+@right("attention_vjp")
+def formula_by_formula(q, k, v, g, mask=None):
+    p = weights_of(q, k, mask)
+    dp = g @ v.mT
+    ds = p * (dp - (p * dp).sum(-1, keepdim=True)) / math.sqrt(q.shape[-1])
+    return ds @ k, ds.mT @ q, p.mT @ g
+
+
+@right("attention_vjp")
+def as_flash_attention_does(q, k, v, g, mask=None):
+    q = q * q.shape[-1] ** -0.5
+    scores = q @ k.mT
+    if mask is not None:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    p = torch.softmax(scores, -1)
+    if mask is not None:
+        p = torch.where(mask, p, 0.0)
+    row = (g * (p @ v)).sum(-1, keepdim=True)
+    ds = p * (g @ v.mT - row)
+    return ds @ k * q.shape[-1] ** -0.5, ds.mT @ q, p.mT @ g
+
+
+@right("attention_vjp")
+def with_the_table_of_slopes(q, k, v, g, mask=None):
+    p = weights_of(q, k, mask)
+    slopes = torch.diag_embed(p) - torch.einsum("bhqk,bhql->bhqkl", p, p)
+    ds = torch.einsum("bhqkl,bhqd,bhld->bhqk", slopes, g, v) / q.shape[-1] ** 0.5
+    return (
+        torch.einsum("bhqk,bhkd->bhqd", ds, k),
+        torch.einsum("bhqk,bhqd->bhkd", ds, q),
+        torch.einsum("bhqk,bhqd->bhkd", p, g),
+    )
+
+
+@right("attention_vjp")
+def query_by_query(q, k, v, g, mask=None):
+    dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
+    shape = (*q.shape[:-1], k.shape[-2])
+    may = torch.ones(shape, dtype=torch.bool) if mask is None else mask.expand(shape)
+    for b in range(q.shape[0]):
+        for h in range(q.shape[1]):
+            for i in range(q.shape[2]):
+                seen = may[b, h, i]
+                if not seen.any():
+                    continue
+                keys, values = k[b, h][seen], v[b, h][seen]
+                p = torch.softmax(keys @ q[b, h, i] / math.sqrt(q.shape[-1]), 0)
+                dp = values @ g[b, h, i]
+                ds = p * (dp - p @ dp) / math.sqrt(q.shape[-1])
+                dq[b, h, i] = ds @ keys
+                dk[b, h, seen] += ds[:, None] * q[b, h, i]
+                dv[b, h, seen] += p[:, None] * g[b, h, i]
+    return [dq, dk, dv]
+
+
+@right("attention_vjp")
+def without_a_graph(q, k, v, g, mask=None):
+    with torch.no_grad():
+        scores = torch.matmul(q, k.transpose(-1, -2)).mul_(q.shape[-1] ** -0.5)
+        if mask is not None:
+            scores = scores + torch.where(mask, 0.0, -math.inf).to(scores.dtype)
+        p = torch.exp(scores - scores.logsumexp(-1, keepdim=True)).nan_to_num_(0.0)
+        products = p * torch.matmul(g, v.transpose(-1, -2))
+        ds = products - p * products.sum(-1, keepdim=True)
+        dk = torch.matmul(ds.transpose(-1, -2), q).div_(math.sqrt(q.shape[-1]))
+        return ds.matmul(k) / math.sqrt(k.shape[-1]), dk, p.transpose(-1, -2).matmul(g)
+
+
 # --- rate_at --------------------------------------------------------------------------------
 
 
@@ -1015,6 +1442,24 @@ def counted_from_the_end(losses, level):
         return "diverged"
     end = losses[len(losses) - 20 :]
     return "stalled" if end.mean() > level - 0.1 else "learns"
+
+
+@wrong("norm_vjp", "one-root")
+def a_unit_vector_once(x, g, eps=1e-5):
+    offset = x - x.mean(-1, keepdim=True)
+    size = (offset.square().mean(-1, keepdim=True) + eps).sqrt()
+    y = offset / size
+    u = y / math.sqrt(x.shape[-1])
+    return (g - g.mean(-1, keepdim=True) - (g * u).sum(-1, keepdim=True) * y) / size
+
+
+@wrong("norm_vjp", "y-without-eps")
+def by_the_length_of_y(x, g, eps=1e-5):
+    offset = x - x.mean(-1, keepdim=True)
+    size = (offset.square().mean(-1, keepdim=True) + eps).sqrt()
+    y = offset / size
+    along = (g * y).sum(-1, keepdim=True) / (y * y).sum(-1, keepdim=True)
+    return (g - g.mean(-1, keepdim=True) - along * y) / size
 
 
 @wrong("norm_vjp", "y-is-x")

@@ -1,6 +1,8 @@
 """`tfcourse build`: solutions/NN_topic.py -> notebooks/NN_topic.ipynb, run, outputs stored.
 
-The drawings are written beside the notebooks that show them.
+solutions/glossary.md becomes a notebook too, because a link can lead to a heading of a notebook,
+and a lesson is read in JupyterLab, which opens Markdown in an editor. The drawings are written
+beside the notebooks that show them.
 
 What is stored is stable: cell ids come from names and texts, no timings, no widget state. A view or
 a figure keeps its picture and its text; its live HTML is dropped, so that the repository stays
@@ -27,7 +29,7 @@ from nbformat import NotebookNode
 
 from tfcourse import drawings
 from tfcourse.authoring.leaks import find_leaks
-from tfcourse.authoring.lesson import Lesson, LessonError, names_in
+from tfcourse.authoring.lesson import GLOSSARY, Lesson, LessonError, names_in
 from tfcourse.authoring.predictions import withhold
 
 SECONDS = 300  # for one cell, when building
@@ -63,6 +65,19 @@ def find_lessons(root: Path, names: Sequence[str] = ()) -> list[Lesson]:
     return chosen
 
 
+def find_glossary(root: Path) -> list[Lesson]:
+    """The glossary, where the course has one."""
+    path = root / "solutions" / f"{GLOSSARY}.md"
+    return [Lesson(path)] if path.is_file() else []
+
+
+def find_sources(root: Path, names: Sequence[str] = ()) -> list[Lesson]:
+    """What notebooks are made of: the lessons and the glossary, all or those named."""
+    glossary = [x for x in find_glossary(root) if not names or x.name in names]
+    lessons = [name for name in names if name not in {x.name for x in glossary}]
+    return (find_lessons(root, lessons) if lessons or not names else []) + glossary
+
+
 def build(root: Path, names: Sequence[str] = (), say=print) -> None:
     """Write the drawings, the learner's notebooks, run, and the solved ones.
 
@@ -70,7 +85,7 @@ def build(root: Path, names: Sequence[str] = (), say=print) -> None:
         LessonError: a source breaks a rule, a cell raised, or an output may not be stored.
     """
     drawings.write(root / "notebooks" / "drawings", names_in(root / "solutions"))
-    for lesson in find_lessons(root, names):
+    for lesson in find_sources(root, names):
         lesson.validate(_find_exercise)
         say(f"{lesson.name} …", end=" ", flush=True)
         target = root / "notebooks" / f"{lesson.name}.ipynb"
@@ -90,7 +105,7 @@ def write_solved(root: Path, names: Sequence[str] = ()) -> list[Path]:
     folder = root / "build" / "solved"
     drawings.write(folder / "drawings", names_in(root / "solutions"))
     written = []
-    for lesson in find_lessons(root, names):
+    for lesson in find_sources(root, names):
         written.append(folder / f"{lesson.name}.ipynb")
         _write(lesson.solved(), written[-1])
     return written
@@ -98,7 +113,7 @@ def write_solved(root: Path, names: Sequence[str] = ()) -> list[Path]:
 
 def check(root: Path, names: Sequence[str] = ()) -> list[str]:
     """Sentences on all that is not as `build` would leave it; none where all is fresh."""
-    lessons = find_lessons(root, names)
+    lessons = find_sources(root, names)
     said = []
     for lesson in lessons:
         try:
@@ -143,6 +158,8 @@ def _stale(lesson: Lesson, path: Path) -> list[str]:
 
 def run(notebook: NotebookNode, folder: Path, name: str, **environment: str) -> float:
     """Run all cells in a kernel that touches nobody's progress; seconds it took."""
+    if all(cell.cell_type != "code" for cell in notebook.cells):
+        return 0.0
     begun: list[str] = []
     client = NotebookClient(
         notebook,

@@ -1,4 +1,7 @@
-"""A lesson's source, and the two notebooks that it makes: the learner's and the solved one."""
+"""A lesson's source, and the two notebooks that it makes: the learner's and the solved one.
+
+The glossary is made in the same way, but is no lesson: Markdown, a cell for each of its headings.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from tfcourse import drawings
 
 SCREEN = 45  # lines; no cell is longer
 STUB = "raise NotImplementedError  # your code here"
+GLOSSARY = "glossary"  # solutions/glossary.md
 
 _BLOCKS = re.compile(
     r"(?P<indent>[ ]*)\#\#\#[ ]BEGIN[ ]SOLUTION\n (?P<solution>.*?) ^[ ]*\#\#\#[ ]END[ ]SOLUTION$"
@@ -37,9 +41,14 @@ def names_in(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("[0-9][0-9]_*.py"))
 
 
+def anchor(heading: str) -> str:
+    """What a link to a heading has behind its #, as JupyterLab makes it; the pages do the same."""
+    return heading.replace(" ", "-")
+
+
 @dataclass(frozen=True)
 class Lesson:
-    """A percent file of solutions/, by its path."""
+    """A percent file of solutions/, or the glossary, by its path."""
 
     path: Path
 
@@ -54,6 +63,8 @@ class Lesson:
     @cached_property
     def source(self) -> NotebookNode:
         """The source as a notebook, markers and all."""
+        if self.path.suffix == ".md":
+            return jupytext.reads(self.text, fmt={"extension": ".md", "split_at_heading": True})
         return jupytext.reads(self.text, fmt="py:percent")
 
     @property
@@ -91,7 +102,7 @@ class Lesson:
             elif cell.cell_type == "markdown":
                 new.source = self._with_drawings(cell.source)
             new.metadata = NotebookNode(cell.metadata)
-            new.id = _stable_id(cell, ids)
+            new.id = _heading_id(cell) if self.name == GLOSSARY else _stable_id(cell, ids)
             cells.append(new)
         _label_headings(cells)
         notebook = nbformat.v4.new_notebook(cells=cells)
@@ -179,6 +190,11 @@ def _stable_id(cell: NotebookNode, taken: set[str]) -> str:
         new = f"{base}-{count}"
     taken.add(new)
     return new
+
+
+def _heading_id(cell: NotebookNode) -> str:
+    """An id that a link can be written to: JupyterLab opens a notebook at a cell, not a heading."""
+    return anchor(cell.source.splitlines()[0].lstrip("# "))
 
 
 def _label_headings(cells: list[NotebookNode]) -> None:

@@ -29,7 +29,7 @@ from nbformat import NotebookNode
 from tfcourse import drawings
 from tfcourse.authoring import build as building
 from tfcourse.authoring.leaks import find_leaks
-from tfcourse.authoring.lesson import Lesson, LessonError
+from tfcourse.authoring.lesson import GLOSSARY, Lesson, LessonError
 from tfcourse.authoring.predictions import TAG
 from tfcourse.checks import find_exercise
 from tfcourse.widgets.question import inline_code
@@ -39,7 +39,7 @@ SHOWN = ("text/html", "image/png", "text/plain")  # of an output, the first that
 NOTE = (
     "*Reading along? Pictures and questions on this page are alive, and what came out of a cell is "
     "shown below it. To run the cells and to write the exercises, "
-    "[take the course to your machine](index.md#work-through-it).*"
+    "[take the course to your machine](index.md#Work-through-it).*"
 )
 
 
@@ -60,7 +60,7 @@ def build(root: Path, names: Sequence[str] = (), say=print) -> Path:
     (pages / "index.md").write_text(front_page(root, there), encoding="utf-8")
     (pages / "static" / "drawings.css").write_text(dark_drawings(), encoding="utf-8")
     private = {str(root), str(Path.home()), tempfile.gettempdir()} - {"/"}
-    for lesson in lessons:
+    for lesson in [*lessons, *building.find_glossary(root)]:
         say(f"{lesson.name} …", end=" ", flush=True)
         notebook = lesson.learners()
         seconds = building.run(notebook, root / "notebooks", lesson.name)
@@ -132,8 +132,9 @@ def page(notebook: NotebookNode, there: Collection[str]) -> NotebookNode:
         cells.append(cell)
         if name := cell.metadata.get("check"):
             cells.append(_markdown(hints(find_exercise(name).hints)))
-    first = next((i for i, cell in enumerate(cells) if cell.cell_type == "code"), len(cells))
-    cells.insert(first, _markdown(NOTE))
+    first = next((i for i, cell in enumerate(cells) if cell.cell_type == "code"), None)
+    if first is not None:
+        cells.insert(first, _markdown(NOTE))
     return nbformat.v4.new_notebook(
         cells=cells, metadata={"kernelspec": notebook.metadata.kernelspec}
     )
@@ -159,11 +160,15 @@ def _shown(output: NotebookNode, there: Collection[str]) -> NotebookNode:
 
 
 def _linked(text: str, there: Collection[str]) -> str:
-    """Markdown in which a link to a lesson that is no page is only its words."""
+    """Markdown in which a link to a lesson that is no page is only its words.
+
+    A link into the glossary leads to a cell, for JupyterLab; on a page it leads to its heading.
+    """
 
     def link(found):
         return found[0] if found[2] in there else found[1]
 
+    text = text.replace(f"{GLOSSARY}.ipynb#cell-id=", f"{GLOSSARY}.ipynb#")
     return re.sub(r"\[([^\]]*)\]\((\d\d_\w+)\.ipynb[^)]*\)", link, text)
 
 
@@ -195,7 +200,7 @@ def front_page(root: Path, there: Sequence[str]) -> str:
     return Template((root / "docs" / "site" / "index.md").read_text(encoding="utf-8")).substitute(
         map=drawing(drawings.transformer_map(there), there),
         lessons=_linked(table[1].replace("](notebooks/", "]("), there),
-        names="\n".join(there),
+        names="\n".join([*there, *(page.name for page in building.find_glossary(root))]),
         repository=f"[its repository]({host}/{name})" if name else "its repository",
     )
 
@@ -237,13 +242,18 @@ def drawing(drawn: drawings.Drawing, there: Collection[str]) -> str:
 
 
 def dark_drawings() -> str:
-    """The colours of drawings on a dark page, as CSS."""
+    """The colours of drawings on a dark page, as CSS; figures are images, and hear of a scheme."""
 
     def rules(page):
         return "\n".join(f"{page} .drawing .{name} {{{x}}}" for name, x in drawings.DARK.items())
 
     chosen, preferred = 'body[data-theme="dark"]', 'body:not([data-theme="light"])'
-    return f"{rules(chosen)}\n@media (prefers-color-scheme: dark) {{\n{rules(preferred)}\n}}\n"
+    themes = ("light", "dark")
+    schemes = "\n".join(f'body[data-theme="{x}"] {{ color-scheme: {x}; }}' for x in themes)
+    return (
+        f"{schemes}\n{rules(chosen)}\n"
+        f"@media (prefers-color-scheme: dark) {{\n{rules(preferred)}\n}}\n"
+    )
 
 
 # --- is it fit to be published? -------------------------------------------------------------------

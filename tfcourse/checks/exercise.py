@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from tfcourse.checks.mixers import is_stand_in
+
 
 @dataclass(frozen=True)
 class Twin:
@@ -48,10 +50,11 @@ class Case:
     twin: Twin | None = None
     seed: int = 0  # of torch's own randomness while the answer runs
     watched: tuple[str, ...] = ()  # library functions that the answer may not call
+    largest: int | None = None  # numbers that the largest tensor may hold that the answer makes
 
     def inputs(self) -> dict:
         """What the learner's process may see: the inputs, and nothing of what is expected."""
-        names = ("args", "kwargs", "build", "weights", "gradients", "seed", "watched")
+        names = ("args", "kwargs", "build", "weights", "gradients", "seed", "watched", "largest")
         return {name: getattr(self, name) for name in names}
 
 
@@ -87,6 +90,7 @@ class Output:
     error: dict | None = None  # type, message, line, code
     changed: tuple = ()  # arguments that were changed in place: their positions, or names
     used: tuple = ()  # the watched functions that were called
+    largest: int = 0  # numbers in the largest tensor that it made, where a case sets a limit
     kind: str = "answer"  # "own", "library" or "crash": facts about the answer itself
     kept: bool = False  # a module made for this case alone gives something else
 
@@ -95,9 +99,9 @@ class Output:
 class Variant:
     """A known wrong answer and the sentence that names it.
 
-    Either `answer`, written as a learner would, or `spoil(case, right)`, which makes the wrong
-    output from the right one: a graded exercise's variants must not stand one line away from its
-    solution. `to_do` marks the code as it was given.
+    Either `answer`, written as a learner would (it may raise where theirs raises), or
+    `spoil(case, right)`, which makes the wrong output from the right one: a graded exercise's
+    variants must not stand one line away from its solution. `to_do` marks the code as it was given.
     """
 
     says: str
@@ -180,6 +184,12 @@ class Exercise:
 def _short(value) -> str:
     if isinstance(value, torch.Tensor):
         return str(tuple(value.shape))
+    if is_stand_in(value):
+        return f"= {value['mixer']}"
+    if isinstance(value, (list, tuple)) and {type(part) for part in value} & {torch.Tensor, tuple}:
+        shown = [_short(part) for part in value[:4]]
+        shown += [f"… {len(value)} in all"] * (len(value) > 4)
+        return ("[{}]" if isinstance(value, list) else "({})").format(", ".join(shown))
     return f"= {value!r}"
 
 

@@ -19,6 +19,8 @@ import torch
 from tfcourse.checks.exercise import Case, Exercise, Finding, Output, Variant
 from tfcourse.checks.running import IN_PLACE, collect
 
+HALF = (torch.float16, torch.bfloat16)  # here the type itself is judged, and rounding is coarse
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -94,7 +96,8 @@ def judge(exercise: Exercise, outputs: Sequence[Output], cases: list[Case] | Non
     if not all(compared.equal) and 0 in ran:
         return _of_wrong_values(compared)
     if len(ran) < len(outputs):
-        return _of_an_error(exercise, cases, outputs)
+        known = _of_a_known_error(exercise, cases, outputs)
+        return known or _of_an_error(exercise, cases, outputs)
     finding = _of_random_cases(compared) or _beyond_values(exercise, cases, outputs, rights)
     if finding:
         return Verdict(exercise, "wrong", finding.diagnosis, finding.message)
@@ -248,14 +251,18 @@ def same(a, b, tolerance: float, smallest: float = 1.0) -> bool:
     """Equal in structure, shape and (within tolerance) in every number; NaN equals NaN.
 
     The tolerance is relative to the greatest number of `b`, or to `smallest` where all are smaller.
+    Half precision has to come back as such; there two units in the last place are allowed at least,
+    four roundings: one more or less is no mistake.
     """
     if isinstance(b, torch.Tensor):
         if not isinstance(a, torch.Tensor) or a.shape != b.shape:
             return False
         if b.dtype == torch.bool or a.dtype == torch.bool:
             return a.dtype == b.dtype and torch.equal(a, b)
-        if a.is_complex() != b.is_complex():
+        if a.is_complex() != b.is_complex() or _half(a) != _half(b):
             return False
+        if b.dtype in HALF:
+            tolerance = max(tolerance, 2 * torch.finfo(b.dtype).eps)
         wide = torch.complex128 if b.is_complex() else torch.float64
         a, b = a.to(wide), b.to(wide)
         return torch.allclose(a, b, rtol=0, atol=tolerance * _size(b, smallest), equal_nan=True)
@@ -274,6 +281,11 @@ def same(a, b, tolerance: float, smallest: float = 1.0) -> bool:
     if isinstance(b, float):
         return isinstance(a, (int, float)) and abs(a - b) <= tolerance * max(smallest, abs(b))
     return type(a) is type(b) and a == b
+
+
+def _half(tensor: torch.Tensor) -> torch.dtype | None:
+    """Its type, where that is one of 16 bits."""
+    return tensor.dtype if tensor.dtype in HALF else None
 
 
 def _size(right: torch.Tensor, smallest: float) -> float:
@@ -330,6 +342,25 @@ def _before_any_value(exercise, cases, outputs) -> Verdict | None:
     return None
 
 
+def _of_a_known_error(exercise, cases, outputs) -> Verdict | None:
+    """A known wrong answer that raises in the same cases, and gives the same in all others."""
+    plain = [i for i, case in enumerate(cases) if not case.edge and not case.random]
+    raised = [i for i in plain if outputs[i].error]
+    if not raised:
+        return None
+    for name, variant in exercise.variants.items():
+        given = variant_values(exercise, name, cases)  # None where it raises
+        if [i for i in plain if given[i] is None] == raised and all(
+            same(outputs[i].value, given[i], exercise.tolerance) for i in plain if i not in raised
+        ):
+            error = outputs[raised[0]].error
+            where = f"line {error['line']}, `{error['code']}`: " if error["code"] else ""
+            what = f"{error['type']}: {error['message'].strip()}".rstrip(": .")
+            said = f"{variant.says} (The error: {where}{what}.)"
+            return Verdict(exercise, "wrong", name, said)
+    return None
+
+
 def _of_an_error(exercise, cases, outputs) -> Verdict:
     """The answer raised. Where, what, for which case, and for which one did it not?"""
     raised = [i for i, output in enumerate(outputs) if output.error]
@@ -340,10 +371,16 @@ def _of_an_error(exercise, cases, outputs) -> Verdict:
     where = f"Line {error['line']}, `{error['code']}`: " if error["code"] else ""
     what = f"{error['type']}: {error['message'].strip()}".rstrip(": ")
     what += "" if what.endswith((".", "!", "?")) else "."
+    if "Boolean value of Tensor" in what:
+        what += (
+            " An `if` needs one True or False, and a tensor holds many. To ask whether there is a "
+            "tensor at all, write `is not None`."
+        )
     some = ""
     if len(raised) < len(cases):
         worked = [c for c, o in zip(cases, outputs, strict=True) if not o.error]
-        worked.sort(key=lambda case: case.edge)
+        # the plainest of them: a list of all that it also is would hide what matters
+        worked.sort(key=lambda case: (case.edge, len(exercise.describe(case))))
         some = f" It did run for {exercise.describe(worked[0])}: what is the difference?"
     said = f"Your code raised an error. {where}{what} That was for {exercise.describe(cases[i])}."
     return Verdict(exercise, "wrong", "raised", said + some)
@@ -357,7 +394,7 @@ def _type_finding(value, right) -> Finding | None:
             "type", f"Your code gave a {value['not plain']}; a {_kind(right)} is expected."
         )
     if isinstance(right, torch.Tensor) and isinstance(value, torch.Tensor):
-        kinds = [(t.dtype == torch.bool, t.is_complex()) for t in (right, value)]
+        kinds = [(t.dtype == torch.bool, t.is_complex(), _half(t)) for t in (right, value)]
         if kinds[0] != kinds[1]:
             return Finding(
                 "dtype", f"Your code gave a tensor of {value.dtype}; {right.dtype} is expected."
@@ -480,6 +517,13 @@ def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None
                 f"The values are right, but your code changes `{name}` itself. Whoever called "
                 "it still needs it: work on a new tensor (no `_` methods, no writing into it).",
             )
+        if case.largest is not None and output.largest > case.largest:
+            return Finding(
+                "holds-too-much",
+                f"The values are right, but a tensor in your code holds {output.largest} numbers. "
+                f"That was for {exercise.describe(case)}, where {case.largest} are more than "
+                "enough. Which of your tensors grows with the whole input?",
+            )
         if right.gradients is None:
             continue
         if output.gradients == IN_PLACE:
@@ -496,8 +540,9 @@ def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None
             return Finding(
                 "no-gradient",
                 "The values are right, but no gradient flows back to the inputs, so it could not "
-                "be trained. Somewhere a tensor leaves the graph: .detach(), .item(), .tolist(), "
-                "torch.tensor(…), numpy or no_grad.",
+                "be trained. Somewhere the numbers are taken out of their tensor, and torch can no "
+                "longer follow them: .detach(), .item(), .tolist(), torch.tensor(…), numpy or "
+                "no_grad.",
             )
         if case.random:
             continue  # there is one, and it is as random as the value

@@ -17,6 +17,7 @@ import sysconfig
 import tempfile
 import traceback
 import types
+import warnings
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -25,6 +26,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from tfcourse.checks.exercise import Case, Output
+from tfcourse.checks.mixers import MIXERS, is_stand_in
 
 IN_PLACE = "in place"  # stands for gradients that an in-place operation has made impossible
 
@@ -46,7 +48,12 @@ def collect(answer, inputs: list[dict]) -> list[Output]:
     The learner's random state and gradient mode are their own: both are as before when it is done.
     """
     kind = "library" if is_library(answer) else "own"
-    with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
+    with (
+        warnings.catch_warnings(action="ignore"),  # a check has words of its own
+        torch.random.fork_rng(devices=[]),
+        torch.inference_mode(False),
+        torch.enable_grad(),
+    ):
         modules = _build_all(answer, inputs)
         ran = enumerate(inputs)
         return [_run(answer, given, kind, modules, i < _TRIED_ANEW) for i, given in ran]
@@ -61,17 +68,22 @@ def is_library(answer) -> bool:
 
 
 class _Watch(TorchFunctionMode):
-    """Notes which of the watched functions are called: torch's own, and those of a library."""
+    """Notes which of the watched functions are called: torch's own, and those of a library.
+
+    And how many numbers the largest tensor holds that any of torch's functions makes.
+    """
 
     def __init__(self, watched):
         super().__init__()
-        self.watched, self.used = watched, set()
+        self.watched, self.used, self.largest = watched, set(), 0
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         name = getattr(function, "__name__", "")
         if name in self.watched:
             self.used.add(name)
-        return function(*args, **(kwargs or {}))
+        made = function(*args, **(kwargs or {}))
+        self.largest = max([self.largest, *map(_numbers_held, _tensors(made))])
+        return made
 
     def __enter__(self):
         self.before = sys.getprofile()
@@ -113,13 +125,13 @@ def _run(answer, given: dict, kind: str, modules: dict, anew: bool) -> Output:
     args, kwargs = _fresh(given["args"]), _fresh(given["kwargs"])
     leaves = []
     if given["gradients"]:
-        leaves = [a.requires_grad_() for a in args if _is_float(a)]
+        leaves = [a.requires_grad_() for a in _tensors(args) if _is_float(a)]
         # A leaf must not be written to in place, its copy may.
-        args = tuple(a.clone() if _is_float(a) else a for a in args)
+        args = _fresh(args, torch.Tensor.clone)
     torch.manual_seed(given["seed"])
     watch = _Watch(given["watched"])
     try:
-        with watch if given["watched"] else nullcontext():
+        with watch if given["watched"] or given["largest"] else nullcontext():
             call = answer
             if given["build"] is not None:
                 call = modules[_key(given)]
@@ -141,7 +153,8 @@ def _run(answer, given: dict, kind: str, modules: dict, anew: bool) -> Output:
         name for (name, then), now in zip(before, after, strict=True) if _differs(now, then)
     )
     kept = anew and _new_one_differs(answer, given, value)
-    return Output(value, gradients, None, changed, tuple(sorted(watch.used)), kind, kept)
+    used = tuple(sorted(watch.used))
+    return Output(value, gradients, None, changed, used, watch.largest, kind, kept)
 
 
 def _new_one_differs(answer, given: dict, value) -> bool:
@@ -162,8 +175,14 @@ def _new_one_differs(answer, given: dict, value) -> bool:
 
 
 def _differs(now, then) -> bool:
-    """Whether a tensor is no longer what it was."""
-    return isinstance(then, torch.Tensor) and not torch.equal(now.nan_to_num(), then.nan_to_num())
+    """Whether a tensor, or one in a list of them, is no longer what it was."""
+    if isinstance(then, (tuple, list)):
+        parts = isinstance(now, (tuple, list)) and len(now) == len(then)
+        return not parts or any(map(_differs, now, then))
+    if not isinstance(then, torch.Tensor) or now is then:
+        return False
+    same_kind = isinstance(now, torch.Tensor) and now.dtype == then.dtype
+    return not same_kind or not torch.equal(now.nan_to_num(), then.nan_to_num())
 
 
 def _load(module, weights: dict) -> None:
@@ -180,15 +199,32 @@ def _load(module, weights: dict) -> None:
         )
 
 
-def _fresh(value):
-    """A copy that shares no memory with what the judge holds."""
+def _fresh(value, copy=lambda tensor: tensor.detach().clone()):
+    """A copy that shares no memory with what the judge holds; a stand-in becomes its function."""
+    if is_stand_in(value):
+        return MIXERS[value["mixer"]]
     if isinstance(value, torch.Tensor):
-        return value.detach().clone()
+        return copy(value)
     if isinstance(value, (tuple, list)):
-        return type(value)(_fresh(v) for v in value)
+        return type(value)(_fresh(v, copy) for v in value)
     if isinstance(value, dict):
-        return {k: _fresh(v) for k, v in value.items()}
+        return {k: _fresh(v, copy) for k, v in value.items()}
     return value
+
+
+def _tensors(value) -> list[torch.Tensor]:
+    """The tensors in a value, those in lists and tuples too."""
+    if isinstance(value, (tuple, list)):
+        return [tensor for part in value for tensor in _tensors(part)]
+    return [value] if isinstance(value, torch.Tensor) else []
+
+
+def _numbers_held(tensor: torch.Tensor) -> int:
+    """How many numbers a tensor holds; a view, or one that is only stretched, holds no new ones."""
+    try:
+        return min(tensor.numel(), tensor.untyped_storage().nbytes() // tensor.element_size())
+    except (RuntimeError, NotImplementedError):  # one without memory of its own
+        return tensor.numel()
 
 
 def _is_float(value) -> bool:

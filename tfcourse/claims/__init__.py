@@ -7,6 +7,7 @@ A claim stands with its rule in the experiment that decides it (`CLAIMS` in a mo
 from __future__ import annotations
 
 import pkgutil
+import re
 from functools import cache
 from html import escape
 from importlib import import_module
@@ -42,10 +43,15 @@ class Claims:
 
     def __init__(self, lesson: str):
         self.lesson = lesson
-        self.rows: list[tuple[Claim, Judged]] = []
+        self._decided: dict[str, tuple[Claim, Judged]] = {}
+
+    @property
+    def rows(self) -> list[tuple[Claim, Judged]]:
+        """Each claim with what was found, in the order in which they were first added."""
+        return list(self._decided.values())
 
     def add(self, id: str, *measured, **named) -> None:
-        """Decide the claim `id` by its rule from what was measured.
+        """Decide the claim `id` by its rule from what was measured; anew if it is there already.
 
         Raises:
             ValueError: there is no claim of that name.
@@ -56,7 +62,7 @@ class Claims:
             near = difflib.get_close_matches(id, known_claims(), n=3, cutoff=0.3)
             raise ValueError(f"id: there is no claim {id!r}. Did you mean {', '.join(near)}?")
         claim = known_claims()[id]
-        self.rows.append((claim, claim.judge(*measured, **named)))
+        self._decided[id] = claim, claim.judge(*measured, **named)
 
     def verdicts(self) -> dict[str, str]:
         """The verdict on each claim, by its id."""
@@ -86,13 +92,19 @@ def _how(claim: Claim) -> str:
     return "computed" if claim.computed else "measured"
 
 
+def _unbroken(text: str) -> str:
+    """Escaped text in which no line ends inside a number such as 8e-06."""
+    whole = r'<span style="white-space:nowrap">\g<0></span>'
+    return re.sub(r"\d[\d.]*e[-+−]?\d+", whole, escape(text))
+
+
 def _row(claim: Claim, judged: Judged) -> str:
-    printed = escape(claim.quote)
+    printed = _unbroken(claim.quote)
     if claim.source:
         printed = f'“{printed}” <a href="{escape(claim.link)}">{escape(claim.source)}</a>'
-    here = f"{escape(judged.measured)} <small>({_how(claim)})</small>"
-    rule = f"<br><small>{escape(claim.rule)}</small>"
-    verdict = f"{_SIGNS[judged.verdict]} {escape(str(judged))}{rule}"
+    here = f"{_unbroken(judged.measured)} <small>({_how(claim)})</small>"
+    rule = f"<br><small>{_unbroken(claim.rule)}</small>"
+    verdict = f"{_SIGNS[judged.verdict]} {_unbroken(str(judged))}{rule}"
     cells = "".join(
         f'<td style="text-align:left;white-space:normal;vertical-align:top">{cell}</td>'
         for cell in (printed, here, verdict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from tfcourse.claims.claim import (
     CANNOT_TELL,
@@ -69,9 +70,9 @@ def _beside(found: Median, limit: float) -> str:
     return NOT_HERE if found.high < limit else CANNOT_TELL
 
 
-def _saves(ratio: Median, saved: Median) -> Judged:
+def _saves(which: str, ratio: Median, saved: Median) -> Judged:
     said = (
-        f"RMSNorm takes {ratio} times LayerNorm's time; that is {saved.middle:.1%} "
+        f"{which}: RMSNorm takes {ratio} times LayerNorm's time; that is {saved.middle:.1%} "
         f"[{saved.low:.1%}, {saved.high:.1%}] of a block's"
     )
     return Judged(said, _beside(saved, 0.07))
@@ -153,14 +154,14 @@ CLAIMS = (
         id="rms-norm-time-formula",
         **PRINT,
         rule=f"By formula. {IN_A_MODEL}",
-        judge=_saves,
+        judge=partial(_saves, "time of the formulas"),
         timed=True,
     ),
     Claim(
         id="rms-norm-time-kernel",
         **PRINT,
         rule=f"Built in. {IN_A_MODEL}",
-        judge=_saves,
+        judge=partial(_saves, "time of the built-in norms"),
         timed=True,
     ),
     Claim(

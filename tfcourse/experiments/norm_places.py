@@ -8,9 +8,12 @@ falls.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
+from torch import nn
 
+from tfcourse.blocks import Block
 from tfcourse.claims.claim import CANNOT_TELL, HOLDS, NOT_HERE, ONLY_IF, Claim, Judged, paired
 from tfcourse.experiments import main
 from tfcourse.experiments.characters import manual, thinned, train
@@ -44,22 +47,22 @@ SETTINGS = {
 D_MODEL, HEADS, D_FF, TOKENS, BATCH = 256, 4, 1024, 32, 4
 
 
-def make(layers: int, norm_first: bool) -> LanguageModel:
+def make(layers: int, norm_first: bool, block: Callable[..., nn.Module] = Block) -> LanguageModel:
     """A model as one would write it without a second thought: PyTorch's own first weights."""
     return LanguageModel(
         len(manual().vocabulary), D_MODEL, HEADS, layers, d_ff=D_FF, positions="sinusoidal",
-        norm_first=norm_first,
+        norm_first=norm_first, block=block,
     ).small_embeddings()  # fmt: skip
 
 
-def one(arm, *, rate, seed, steps, watch=None) -> dict:
+def one(arm, *, rate, seed, steps, block: Callable[..., nn.Module] = Block, watch=None) -> dict:
     """Train once, with AdamW, without weight decay or clipping.
 
-    The rate stays where it is, but for the arms that say otherwise.
+    The rate stays where it is, but for the arms that say otherwise. The record is of `Block`.
     """
     options = ARMS[arm]
     torch.manual_seed(seed)
-    model = make(options["layers"], options["norm_first"])
+    model = make(options["layers"], options["norm_first"], block)
     schedule = {name: options[name] for name in ("warm_up", "decay") if name in options}
     curve = train(
         model, seed=seed, tokens=TOKENS, batch=BATCH, steps=options.get("steps", steps),

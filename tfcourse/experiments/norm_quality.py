@@ -84,7 +84,7 @@ def _margin(results: dict) -> tuple[float, str]:
 def _same_quality(results: dict) -> Judged:
     gap = paired(losses(results, "RMSNorm"), losses(results, "LayerNorm"))
     margin, yardstick = _margin(results)
-    said = f"RMSNorm minus LayerNorm: {gap} nats; {yardstick}"
+    said = f"quality: RMSNorm minus LayerNorm: {gap} nats; {yardstick}"
     return Judged(said, alike(gap, margin) if margin else CANNOT_TELL)
 
 

@@ -82,7 +82,7 @@ def _panels(x, title, alt):
             axis.plot(across, line, color=colour, linestyle=dashes, label=name, **broad)
             axis.plot([x], point, "o", color=colour, ms=5, mec="white", mew=0.8)
     for axis, name in zip(axes, ("value", "slope"), strict=True):
-        axis.axvline(x, color="#8a919c", lw=1, ls=(0, (4, 3)), zorder=0.5)
+        axis.axvline(x, color=figures.neutral("line"), lw=1, ls=(0, (4, 3)), zorder=0.5)
         axis.set_xlabel("x, the sum that a neuron gets")
         axis.set_title(name, fontsize=9, fontweight="normal")
     axes[0].set_ylim(-0.6, 4.1)

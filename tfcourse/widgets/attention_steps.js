@@ -76,6 +76,9 @@ const HUES = { light: { plus: [0, 114, 178], minus: [213, 94, 0], share: [0, 158
 const sum = (list) => list.reduce((a, b) => a + b, 0);
 const minus = (text) => text.replace("-", "−");
 const short = (x) => (!Number.isFinite(x) ? digits(x) : Math.abs(x) >= 1e-4 || x === 0 ? minus(Number(x.toPrecision(3)).toString()) : "0.00");
+// Of a row of weights: what it adds up to, with as many digits as tell it from 1.
+const isOne = (total) => Math.abs(total - 1) < 5e-5;
+const totalText = (total) => { const two = Number(total.toPrecision(2)); return isOne(total) ? "1" : String(two === 1 ? Number(total.toFixed(4)) : two); };
 const signedTerm = (x) => (x < 0 ? `(${short(x)})` : short(x)); // inside a sum of products
 
 export default {
@@ -269,12 +272,12 @@ export default {
     const PLANS = [[2, 2, 2, 2], [1, 2, 2, 2], [1, 2, 2, 1], [1, 1, 2, 1], [1, 1, 1, 1]];
     const LAST = [null, 1, 1, null], SIZES = [12, 11, 10];
     const ruler = document.createElement("canvas").getContext("2d");
-    let plan = PLANS[0], reserved = "0.00";
+    let plan = PLANS[0], reserved = "0.00", reservedSum = "0 ≠ 1";
     function layout(typing = false) {
       const room = Math.max(250, root.clientWidth - 34), { font, mono } = colors();
       const measure = (text, size, family = font) => { ruler.font = `${size}px ${family}`; return ruler.measureText(text).width; };
       const textWidth = (list) => Math.min(100, Math.max(...list.map((text) => measure(text, 12, mono)))) + 8;
-      const side = textWidth(qNames), sumWide = 60;
+      const side = textWidth(qNames), sumWide = Math.max(60, 1.1 * measure(reservedSum, 12) + 16);
       const narrow = (count, places) => (places === null || count > 16 ? clamp(150 / count, 4, 12) : 0);
       const widths = ([a, s, w, b], size) => {
         const pixels = (...texts) => Math.max(...texts.map((text) => measure(text, size))) + 5;
@@ -352,6 +355,9 @@ export default {
       now = work();
       const longestScore = longest(now.scores, 2, false);
       if (longestScore.length > reserved.length) { reserved = longestScore; layout(typing); return; } // a score has outgrown its cell
+      const totals = now.weights.map((row) => sum(row)), said = totals.map((total) => totalText(total) + (isOne(total) ? "" : " ≠ 1"));
+      const longestSum = Math.max(...said.map((text) => text.length));
+      if (longestSum > reservedSum.length) { reservedSum = "0".repeat(longestSum - 4) + " ≠ 1"; layout(typing); return; } // so has a sum
       const paper = (getComputedStyle(root).backgroundColor.match(/[\d.]+/g) ?? [255, 255, 255]).slice(0, 3).map(Number);
       const hues = isDark(`rgb(${paper})`) ? HUES.dark : HUES.light;
       const blocked = (name, i, j) => ((name === "scores" && step !== 1 && step !== 2) || name === "weights") && !mask[i][j];
@@ -375,12 +381,10 @@ export default {
         }));
       }
       for (const old of stage.querySelectorAll(".band")) old.remove();
-      const totals = now.weights.map((row) => sum(row));
       totals.forEach((total, i) => {
-        const isOne = Math.abs(total - 1) < 1e-6;
-        sums.children[i].textContent = isOne ? "1" : `${Number(total.toPrecision(2))} ≠ 1`;
-        sums.children[i].className = isOne ? "" : "wrong";
-        if (!isOne) band("short", "weights", i, null);
+        sums.children[i].textContent = said[i];
+        sums.children[i].className = isOne(total) ? "" : "wrong";
+        if (!isOne(total)) band("short", "weights", i, null);
       });
       for (const [name, i, j] of linked(at)) if (STEPS[step][2].includes(name)) band("lit", name, i, j);
       band("chosen", ...at);
@@ -444,7 +448,7 @@ export default {
         const top = Math.max(...masked[i]), less = top > 30 ? top : 0; // exp of more would not be read, nor of 710 worked out
         const raised = masked[i].map((x) => Math.exp(x - less)), total = sum(raised);
         const rest = `(${raised.map(short).join(" + ")})`, own = `exp(${short(masked[i][j])}${less ? ` − ${short(less)}` : ""})`;
-        if (!mask[i][j] && after) return [[`${who}: ${own} / ${rest} = ${short(raised[j] / total)}, then put to `, bold("0")], [`Nobody else gets that share: the row sums to ${short(sum(weights[i]))}, not 1.`]];
+        if (!mask[i][j] && after) return [[`${who}: ${own} / ${rest} = ${short(raised[j] / total)}, then put to `, bold("0")], [`Nobody else gets that share: the row sums to ${totalText(sum(weights[i]))}${isOne(sum(weights[i])) ? ", to four digits" : ", not 1"}.`]];
         if (!mask[i][j]) return [[`${who}: exp(−∞) / ${rest} = 0 / ${short(total)} = `, bold("0")], ["The others share out the whole: the row still sums to 1."]];
         return [[`${who}: ${own} / ${rest} = ${short(raised[j])} / ${short(total)} = `, bold(weights[i][j])]];
       }
@@ -457,13 +461,12 @@ export default {
       shownRow = i;
       const row = now.weights[i], total = sum(row);
       const entropy = -sum(row.map((w) => (w > 0 ? w * Math.log(w) : 0)));
-      const isOne = Math.abs(total - 1) < 1e-6;
       row.forEach((w, j) => { bars.children[j].style.height = `${100 * w}%`; });
       barsHead.replaceChildren("weights of ", element("span", { className: "token" }, qNames[i]));
       const got = now.output[i].map((x, c) => [x, c]).filter(([x]) => Math.abs(x) >= 0.005).sort((a, b) => Math.abs(b[0]) - Math.abs(a[0]));
       follows.replaceChildren(element("b", { className: "token" }, qNames[i]), ": its weights sum to ",
-        isOne ? "1" : element("span", { className: "warn" }, `${short(total)}, not 1${total === 0 ? ": nothing to attend, zeros" : ""}`),
-        !isOne ? "." : entropy < 0.005 ? ", and one key gets it all." : `, spread like ${short(Math.exp(entropy))} equal shares (entropy ${short(entropy)}).`,
+        isOne(total) ? "1" : element("span", { className: "warn" }, `${totalText(total)}, not 1${total === 0 ? ": nothing to attend, zeros" : ""}`),
+        !isOne(total) ? "." : entropy < 0.005 ? ", and one key gets it all." : `, spread like ${short(Math.exp(entropy))} equal shares (entropy ${short(entropy)}).`,
         !state.value_names ? ` Its output is [${now.output[i].map(short).join(", ")}].` : ` It gets ${got.length ? got.slice(0, 4).map(([x, c]) => `${values[c]} ${short(x)}`).join(", ") + (got.length > 4 ? " and more" : "") : "nothing"}.`);
     }
 

@@ -106,7 +106,7 @@ class BlockShapes(View):
             size = f"{amount(step.bytes)}B" if step.bytes else "a view"
             axes.text(
                 step.bytes + 0.012 * most, place, f"{times(step.shape)}   {size}", va="center",
-                fontsize=8, color="#3b424c",
+                fontsize=8, color=figures.neutral("label"),
             )  # fmt: skip
         axes.set_yticks(places, [step.name for step in self.steps])
         axes.invert_yaxis()

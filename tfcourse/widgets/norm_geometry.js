@@ -157,7 +157,7 @@ export default {
     };
     const stops = VIRIDIS.split(" ").map((stop) => `#${stop}`).join(", ");
     const looks = element("div", { className: "scale", role: "group", "aria-label": "look" },
-      button("edge-on", () => look("edge")), button("face-on", () => look("face")), button("at first", () => look("start")),
+      button("from the side", () => look("edge")), button("from above", () => look("face")), button("as at first", () => look("start")),
       element("span", { className: "end" }, "drag to turn, click a point"));
     const legend = element("div", { className: "scale" }, `colour: length before, ${digits(least)}`,
       element("i", { style: { background: `linear-gradient(90deg, ${stops})` } }), digits(most));
@@ -219,14 +219,19 @@ export default {
       verdict.classList.toggle("faint", asIs);
       follow();
     }
-    const follow = asTable(root, () => ({
-      caption: `All ${count} points before and after each norm; point ${chosen + 1} as the sliders have made it. After LayerNorm the mean is 0, after both the length is √3 = 1.73.`,
-      columns: ["point", "x₁", "x₂", "x₃", "mean", "length", ...["LayerNorm", "RMSNorm"].flatMap((name) => ["x₁", "x₂", "x₃"].map((axis) => `${name} ${axis}`)), "RMSNorm mean"],
+    const captions = {
+      none: () => `All ${count} points as they are; point ${chosen + 1} as the sliders have made it`,
+      layer: () => "After LayerNorm: the mean is 0, the length √3 = 1.73",
+      rms: () => "After RMSNorm: the length is √3 = 1.73",
+    };
+    const follow = asTable(root, () => Object.entries(NORMS).map(([key, norm]) => ({
+      caption: captions[key](),
+      columns: ["point", "x₁", "x₂", "x₃", "mean", "length"],
       rows: cloud.map((_, i) => {
-        const p = before(i), y = NORMS.rms(p);
-        return [`${i + 1}${i === chosen ? " (chosen)" : ""}`, ...p.map(clean), clean(mean(p)), length(p), ...NORMS.layer(p).map(clean), ...y.map(clean), clean(mean(y))];
+        const p = norm(before(i));
+        return [`${i + 1}${i === chosen ? " (chosen)" : ""}`, ...p.map(clean), clean(mean(p)), length(p)];
       }),
-    }));
+    })));
     function speak(wait = 100) {
       const said = (p) => `${p.map(clean).join(", ")}, mean ${clean(mean(p))}, length ${clean(length(p))}`;
       const p = before(chosen);

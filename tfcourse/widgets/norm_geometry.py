@@ -86,13 +86,23 @@ def _panels(points, title, alt):
         axis.computed_zorder = False  # the order below, in every panel
         half = 0.85 * min(reach, 3)
         corners = [_in_plane(half * a, half * b) for a, b in ((1, 1), (1, -1), (-1, -1), (-1, 1))]
-        axis.add_collection3d(Poly3DCollection([corners], facecolor="#eef6f3", edgecolor="#b5d5cb"))
+        axis.add_collection3d(
+            Poly3DCollection(
+                [corners], facecolor=figures.neutral("plane"), edgecolor=figures.neutral("rim")
+            )
+        )
         for tilt in np.linspace(0, np.pi, 3, endpoint=False):  # meridians, then the equator
             x, y, z = np.cos(turn) * np.cos(tilt), np.cos(turn) * np.sin(tilt), np.sin(turn)
-            axis.plot(RADIUS * x, RADIUS * y, RADIUS * z, color="#c3c8cf", lw=0.6)
-        axis.plot(RADIUS * np.cos(turn), RADIUS * np.sin(turn), 0 * turn, color="#c3c8cf", lw=0.6)
+            axis.plot(RADIUS * x, RADIUS * y, RADIUS * z, color=figures.neutral("faint"), lw=0.6)
+        axis.plot(
+            RADIUS * np.cos(turn),
+            RADIUS * np.sin(turn),
+            0 * turn,
+            color=figures.neutral("faint"),
+            lw=0.6,
+        )
         for i, end in enumerate(np.eye(3) * reach):
-            axis.plot(*np.stack([0 * end, end]).T, color="#59616c", lw=1)
+            axis.plot(*np.stack([0 * end, end]).T, color=figures.neutral("soft"), lw=1)
             axis.text(*(1.12 * end), f"x{'₁₂₃'[i]}", ha="center", va="center", fontsize=7)
         axis.plot(*_in_plane(RADIUS * np.cos(turn), RADIUS * np.sin(turn)).T, color="#00795a", lw=1)
         axis.scatter(*shown.T, c=length, cmap="viridis", s=10, depthshade=False, lw=0)

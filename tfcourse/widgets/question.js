@@ -11,8 +11,8 @@ code { font-family: var(--mono); font-size: .94em; background: var(--raised); bo
 .option code { background: var(--paper); }
 .letter { color: var(--faint); font-weight: 600; }
 .option[aria-checked="true"] { background: var(--paper); border-width: 2px; padding: 2px 9px 2px 7px; }
-.right { border-color: var(--good); }
-.wrong { border-color: var(--warm); }
+.right, .right:hover { border-color: var(--good); }
+.wrong, .wrong:hover { border-color: var(--warm); }
 .feedback { margin: 7px 0 0; }
 .mark { font-weight: 700; }
 .mark.right { color: var(--good); }

@@ -70,7 +70,9 @@ class RotaryClock(View):
         longest = max(np.hypot(x[::2], x[1::2]).max() for x in (self.q, self.k)) or 1.0
         circle = np.exp(1j * np.linspace(0, 2 * np.pi, 100))
         for i, frequency in enumerate(self.frequencies):
-            top.plot(2.6 * i + circle.real, circle.imag, color="#c3c8cf", linewidth=1)
+            top.plot(
+                2.6 * i + circle.real, circle.imag, color=figures.neutral("faint"), linewidth=1
+            )
             hands = (("query", self.q, "o-"), ("key", self.k, "s-"))
             for (name, x, style), position in zip(hands, POSITIONS, strict=True):
                 hand = complex(*x[2 * i : 2 * i + 2]) * np.exp(1j * position * frequency) / longest
@@ -95,6 +97,6 @@ class RotaryClock(View):
         distances = np.arange(-REACH, REACH + 0.25, 0.25)
         m, n = POSITIONS
         bottom.plot(distances, self.score(distances))
-        bottom.plot(m - n, self.score(m - n), "o", color=figures.OKABE_ITO["black"])
+        bottom.plot(m - n, self.score(m - n), "o", color=figures.neutral("ink"))
         bottom.set(xlabel="distance: query's position − key's position", ylabel="score q·k")
         return figures.Picture(figure, self.title, self.alt)

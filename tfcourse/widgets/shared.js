@@ -149,7 +149,7 @@ function slider(label, { min, max, step = 1, value, text = digits, onInput }) {
 
 // JupyterLab's theme where there is one, VS Code's, else the reader's preference.
 const THEME = `
-:host { display: block; container-type: inline-size;
+:host { display: block; position: relative; container-type: inline-size;
   --paper: var(--jp-layout-color1, var(--vscode-editor-background, #ffffff));
   --raised: var(--jp-layout-color2, var(--vscode-editorWidget-background, #f3f4f6));
   --line: var(--jp-border-color2, var(--vscode-panel-border, #d7dbe0));
@@ -188,7 +188,7 @@ button[aria-pressed="true"] { background: var(--accent); border-color: var(--acc
 button:disabled { opacity: .5; cursor: default; }
 input[type="range"] { accent-color: var(--accent); cursor: pointer; }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
-.spoken { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+.spoken { position: absolute; top: 0; left: 0; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 .foot { margin-top: 12px; font-size: 12px; gap: 8px; }
 .data { margin-top: 8px; max-height: 460px; overflow: auto; border: 1px solid var(--line); border-radius: 8px; padding: 2px 12px 8px; }
 .data[hidden] { display: none; }

@@ -73,7 +73,7 @@ class View:
 
     def fallback(self):
         """One element of HTML that stands where the module cannot run: the picture."""
-        return self.picture.image()
+        return self.picture.image(svg=False)
 
     def widget(self):
         """The same view as an anywidget; its `chosen` trait holds what the learner picked."""

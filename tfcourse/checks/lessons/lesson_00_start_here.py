@@ -323,7 +323,9 @@ BUG = Exercise(
     ),
     variants={
         "as given": Variant(
-            "The bug is still in: predictions that hit every target have a loss that is not zero.",
+            "The bug is still in: predictions that hit every target have a loss that is not zero. "
+            "Have you changed the line already? Then the change made no difference: every "
+            "result is as it was.",
             lambda p, t: ((p - t) ** 2).mean(),
             to_do=True,
         ),

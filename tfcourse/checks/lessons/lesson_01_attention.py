@@ -19,6 +19,7 @@ from tfcourse.checks.exercise import (
     randn,
     unequal,
 )
+from tfcourse.checks.mixers import MIXERS, stand_in
 from tfcourse.checks.quiz import Item, Option
 
 LESSON = "01_attention"
@@ -765,6 +766,172 @@ ATTENTION = Exercise(
 )
 
 
+# --- leaks ----------------------------------------------------------------------------------
+
+
+def _make_leaks(kind, seed) -> Case | None:
+    tokens, d_model = unequal(seed, 2)
+    if kind["sizes"] == "one token":
+        tokens = 1
+    elif kind["sizes"] == "one number a token":
+        d_model = 1
+    elif kind["sizes"] == "as many tokens as numbers in each":
+        d_model = tokens
+    if d_model == 1 and kind["attend"] in ("a weak leak", "a causal mask after the softmax"):
+        return None  # a single number may change by too little to tell it from rounding
+    # Not the seed of the answer's own randomness: its first numbers would be those of x again.
+    [x] = randn(seed + 7919, (tokens, d_model))
+    if kind["tokens"] == "a token of zeros":
+        x[seed % tokens] = 0
+    elif kind["tokens"] == "all tokens alike":
+        x[:] = x[0].clone()
+    return Case((stand_in(kind["attend"]), x), gradients=False)
+
+
+def _probed(change, differ, keep=False):
+    """A probe of which the change of a token, or the comparison, may be wrong."""
+
+    def answer(attend, x):
+        before, now = attend(x), x.clone()
+        moved = torch.zeros(len(x), len(x), dtype=torch.bool)
+        for j in range(len(x)):
+            now = now if keep else x.clone()
+            now[j] = change(x[j])
+            moved[:, j] = differ(attend(now), before)
+        return moved
+
+    return answer
+
+
+def _shifted_token(token):
+    return token + 1.25 + torch.arange(len(token)).to(token) / 8
+
+
+def _first_number(token):
+    return torch.cat([_shifted_token(token)[:1], token[1:]])
+
+
+def _beyond(limit):
+    return lambda after, before: ((after - before).abs() > limit).any(-1)
+
+
+_leaks = _probed(_shifted_token, _beyond(1e-6))
+
+
+def _threshold(cases, values, expected):
+    """Whether all that is wrong comes of where the answer draws the line to rounding."""
+    added, missed = set(), set()
+    for case, value, right in zip(cases, values, expected, strict=True):
+        name = case.args[0]["mixer"]
+        added |= {name} if (value & ~right).any() else set()
+        missed |= {name} if (right & ~value).any() and not case.edge else set()
+    if added == {"rounding alone"} and not missed:
+        return Finding(
+            "rounding-counted",
+            "You count rounding as a change. The last digits of a sum may come out differently "
+            "when it is worked out again, and nothing has flowed. From where on is it a change?",
+        )
+    if not added and "a weak leak" in missed and "a leak into the first number" not in missed:
+        return Finding(
+            "weak-leaks-missed",
+            "Weak leaks are missed. A change of a thousandth is far more than rounding, and "
+            "training finds it.",
+        )
+    return None
+
+
+LEAKS = Exercise(
+    name="leaks",
+    lesson=LESSON,
+    title="which token moves which output?",
+    domain=Domain(
+        kinds={
+            "attend": tuple(MIXERS),
+            "sizes": (
+                "some tokens",
+                "one token",
+                "one number a token",
+                "as many tokens as numbers in each",
+            ),
+            "tokens": ("ordinary tokens", "a token of zeros", "all tokens alike"),
+        },
+        make=_make_leaks,
+        edges=("one token", "all tokens alike"),
+    ),
+    witness=attention.leaks,
+    reference=attention.leaks,
+    axes=("outputs", "changed tokens"),
+    properties=(_threshold,),
+    hints=(
+        "One column first: how would you find out, by hand, which outputs move with token 2? You "
+        "need `attend` twice, once for x as it is and once for a changed copy.",
+        "`x.clone()` makes a copy that may be written into. Into a fresh copy for every token: "
+        "what you changed before must not be in it any more.",
+        "An output is a row of numbers, and it has moved if any one of them has. `.abs()`, a "
+        "comparison, then `any` or `amax` over one axis gives a column. `torch.stack` puts "
+        "columns side by side, if you say along which axis.",
+    ),
+    variants={
+        "transposed": Variant(
+            "Your matrix is transposed: [i, j] is about output i and token j, a row for each "
+            "output, as in a mask.",
+            lambda attend, x: _leaks(attend, x).T,
+        ),
+        "inverted": Variant(
+            "Your matrix is True where nothing moves.",
+            lambda attend, x: ~_leaks(attend, x),
+        ),
+        "accumulates": Variant(
+            "You never undo a change: when it is the turn of token 2, the tokens 0 and 1 are still "
+            "changed, and what they move is put down to token 2.",
+            _probed(_shifted_token, _beyond(1e-6), keep=True),
+        ),
+        "zeros-stay-zeros": Variant(
+            "Right, but for a token of zeros: what you do to it leaves it as it was. Twice zero is "
+            "zero, and so is zero set to zero.",
+            _probed(lambda token: 2.5 * token, _beyond(1e-6)),
+        ),
+        "first-number-compared": Variant(
+            "You look at the first number of each output. The others may move while it stands "
+            "still.",
+            _probed(_shifted_token, lambda a, b: (a - b)[:, 0].abs() > 1e-6),
+        ),
+        "all-numbers-must-move": Variant(
+            "You ask whether all the numbers of an output have moved. One of them is enough.",
+            _probed(_shifted_token, lambda a, b: ((a - b).abs() > 1e-6).all(-1)),
+        ),
+        "first-number-changed": Variant(
+            "You change the first number of each token only. An output may depend on another one.",
+            _probed(_first_number, _beyond(1e-6)),
+        ),
+        "own-always": Variant(
+            "Your diagonal is True whatever `attend` does. Not every output depends on its own "
+            "token: measure it like the others.",
+            lambda attend, x: _leaks(attend, x) | torch.eye(len(x), dtype=torch.bool),
+        ),
+        "future-only": Variant(
+            "You keep what lies above the diagonal only. Asked for is every token that moves an "
+            "output, the past and the output's own too.",
+            lambda attend, x: _leaks(attend, x).triu(1),
+        ),
+        "inputs-compared": Variant(
+            "This is where the tokens differ, not the outputs: what you compare has not been "
+            "through `attend`.",
+            lambda attend, x: torch.eye(len(x), dtype=torch.bool),
+        ),
+        "any-output": Variant(
+            "All rows are the same: you ask whether token j moves any output at all. Which one?",
+            lambda attend, x: _leaks(attend, x).any(0, keepdim=True).expand(len(x), -1),
+        ),
+        "a-causal-mask": Variant(
+            "This is the causal mask, whatever `attend` does. Do not say what should be: measure "
+            "what is.",
+            lambda attend, x: torch.ones(len(x), len(x), dtype=torch.bool).tril(),
+        ),
+    },
+)
+
+
 # --- convert_mask ---------------------------------------------------------------------------
 
 CONVENTIONS = ("may_attend", "may_not_attend", "additive", "zero_is_masked")
@@ -1162,6 +1329,314 @@ MERGE = Exercise(
 )
 
 
+# --- attention_in_tiles ---------------------------------------------------------------------
+
+
+TILES = (
+    "three tiles of unequal lengths",
+    "two tiles",
+    "one tile",
+    "tiles of one key",
+    "more than eight tiles",
+)
+TILE_SCORES = (
+    "ordinary scores",
+    "scores that rise from tile to tile",
+    "scores that fall from tile to tile",
+    "all scores alike",
+    "one tile far above the others",
+    "scores below minus a hundred",
+    "scores above a hundred, or far below zero, from row to row",
+    "scores in the thousands, of either sign from row to row",
+)
+_TILES_OVERFLOW = (
+    "overflow",
+    "Right, until the scores get large: exp(100) is too large for a float, exp(−110) is 0, and "
+    "∞/∞, 0/0 and log 0 spoil the rest. What you wrote in the exercise before can bear any scores, "
+    "and so can `torch.softmax` and `torch.logsumexp`.",
+)
+
+
+def _tile_lengths(kind: str, seed: int) -> list[int]:
+    lengths = unequal(seed, 3, high=5)
+    return {
+        "two tiles": lengths[:2],
+        "one tile": lengths[:1],
+        "tiles of one key": [1, 1, 1, 1],
+        "more than eight tiles": [*lengths, 1, *lengths, 2, 1],
+    }.get(kind, lengths)
+
+
+def _make_tiles(kind, seed) -> Case:
+    batch, heads, queries, _, d_head = _sizes(kind["sizes"], seed)
+    d_value = {"as many queries as keys and as sequences": d_head, "d_value 1": 1}.get(
+        kind["sizes"], d_head + 1 + seed % 3
+    )
+    lengths = _tile_lengths(kind["tiles"], seed)
+    if kind["sizes"] == "as many queries as keys and as sequences":
+        lengths = [queries] * len(lengths)
+    keys = sum(lengths)
+    q, k, v = randn(
+        seed, (batch, heads, queries, d_head), (batch, heads, keys, d_head),
+        (batch, heads, keys, d_value),
+    )  # fmt: skip
+    number = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))  # of a key
+    one = number == seed % len(lengths)
+    sign = 1.0 - 2 * (torch.arange(queries) % 2)
+    scores = kind["scores"]
+    add = {  # to every score of a key
+        "scores that rise from tile to tile": 2.0 * number / (1 + len(lengths) // 4),
+        "scores that fall from tile to tile": -2.0 * number / (1 + len(lengths) // 4),
+        "one tile far above the others": 128.0 * one,
+        "scores below minus a hundred": torch.full((keys,), -128.0),
+        "scores above a hundred, or far below zero, from row to row": torch.full((keys,), 128.0),
+    }.get(scores)
+    if add is not None:  # the first number of every query is 1, that of a key says how much
+        q[..., 0] = sign if "row to row" in scores else 1.0
+        k[..., 0] = k[..., 0] / 4 + add * math.sqrt(d_head)
+    elif "in the thousands" in scores:
+        large_q, large_k = _graded(queries, keys, d_head, 800.0)
+        q, k = torch.zeros_like(q) + large_q * sign[:, None], torch.zeros_like(k) + large_k
+    elif scores == "all scores alike":
+        k = k[:, :, :1].repeat(1, 1, keys, 1)
+    tiles = list(zip(k.split(lengths, -2), v.split(lengths, -2), strict=True))
+    tiles = [(k.contiguous(), v.contiguous()) for k, v in tiles]
+    return Case((q, tiles), nan=_TILES_OVERFLOW if scores in TILE_SCORES[4:] else None)
+
+
+def _tiles_twins() -> list[Case]:
+    """Tiles in another order, and so many that what grows with them shows."""
+    q, k, v = randn(5, (2, 3, 4, 5), (2, 3, 9, 5), (2, 3, 9, 6))
+    tiles = list(zip(k.split([4, 2, 3], -2), v.split([4, 2, 3], -2), strict=True))
+    order = Twin(
+        0,
+        lambda base, this: (base, this),
+        "order-of-tiles",
+        "The result depends on the order in which the tiles come. It must not: all of them "
+        "together are one softmax, and a sum has no order.",
+    )
+    q_few, k_many, v_many = randn(6, (1, 2, 3, 2), (1, 2, 96, 2), (1, 2, 96, 2))
+    lengths = [1, 2, 3] * 16
+    many = list(zip(k_many.split(lengths, -2), v_many.split(lengths, -2), strict=True))
+    return [
+        Case((q, tiles)),
+        Case((q, tiles[::-1]), note="the same tiles in another order", twin=order),
+        # 2 heads · 3 queries · 3 keys · 2 numbers are 36; one query's scores with all keys are 96.
+        Case((q_few, many), note="many small tiles", largest=64),
+    ]
+
+
+def _joined(tiles) -> tuple[torch.Tensor, torch.Tensor]:
+    k, v = (torch.cat(parts, -2) for parts in zip(*tiles, strict=True))
+    return k, v
+
+
+def _attend_joined(q, tiles):
+    """All tiles put together again, and plain attention."""
+    k, v = (t.double() for t in _joined(tiles))
+    out, lse = _attended(_scaled(q.double(), k), v)
+    return out.to(q.dtype), lse.to(q.dtype)
+
+
+def _apart(q, tiles, scores_of=_scaled) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Output and lse of every tile by itself."""
+    return [_attended(scores_of(q, k), v) for k, v in tiles]
+
+
+def _mean_of_outputs(q, tiles):
+    outs = torch.stack([out for out, _ in _apart(q, tiles)])
+    return outs.mean(0), _attend_joined(q, tiles)[1]
+
+
+def _by_length(q, tiles):
+    parts = [out * k.shape[-2] for (out, _), (k, _) in zip(_apart(q, tiles), tiles, strict=True)]
+    return sum(parts) / sum(k.shape[-2] for k, _ in tiles), _attend_joined(q, tiles)[1]
+
+
+def _half_each(q, tiles):
+    (out, _), *rest = _apart(q, tiles)
+    for other, _ in rest:
+        out = (out + other) / 2
+    return out, _attend_joined(q, tiles)[1]
+
+
+def _carried(keep_lse):
+    """Merges tile by tile; `keep_lse` says which lse goes on: of before, of the tile, merged."""
+
+    def answer(q, tiles):
+        (out, lse), *rest = _apart(q, tiles)
+        for other, its_lse in rest:
+            out, both = _witness_merge(out, lse, other, its_lse)
+            lse = keep_lse(lse, its_lse, both)
+        return out, lse
+
+    return answer
+
+
+def _with_a_silent_key(q, tiles):
+    k, v = tiles[0]
+    silent = torch.zeros_like(k[..., :1, :]), torch.zeros_like(v[..., :1, :])
+    return _attend_joined(q, [silent, *tiles])
+
+
+def _shares_unscaled(q, tiles):
+    (out, _), *rest = _apart(q, tiles)
+    lse, *others = [lse for _, lse in _apart(q, tiles, _dots)]
+    for (other, _), its_lse in zip(rest, others, strict=True):
+        out, lse = _witness_merge(out, lse, other, its_lse)
+    return out, lse
+
+
+def _sum_for_its_log(q, tiles):
+    (out, lse), *rest = [(out, lse.exp()) for out, lse in _apart(q, tiles)]
+    for other, its_lse in rest:
+        out, lse = _witness_merge(out, lse, other, its_lse)
+    return out, lse
+
+
+def _bare_sums(q, tiles):
+    k, v = _joined(tiles)
+    raised = _scaled(q, k).exp()
+    total = raised.sum(-1)
+    return raised @ v / total[..., None], total.log()
+
+
+def _never_corrected(q, tiles):
+    """The greatest score so far is taken off, and nothing else is done about it."""
+    scores, tops = [_scaled(q, k) for k, _ in tiles], []
+    for own in scores:
+        tops.append(torch.cat([*tops[-1:], own], -1).amax(-1, keepdim=True))
+    raised = [(own - top).exp() for own, top in zip(scores, tops, strict=True)]
+    above = sum(own @ v for own, (_, v) in zip(raised, tiles, strict=True))
+    below = sum(own.sum(-1, keepdim=True) for own in raised)
+    return above / below, (tops[-1] + below.log())[..., 0]
+
+
+IN_TILES = Exercise(
+    name="attention_in_tiles",
+    lesson=LESSON,
+    title="attention in tiles",
+    domain=Domain(
+        kinds={
+            "tiles": TILES,
+            "scores": TILE_SCORES,
+            "sizes": (
+                "unequal sizes",
+                "a batch of one",
+                "one head",
+                "one query",
+                "d_head 1",
+                "d_value 1",
+                "as many queries as keys and as sequences",
+            ),
+        },
+        make=_make_tiles,
+        edges=("one tile", *TILE_SCORES[4:]),
+    ),
+    special=_tiles_twins,
+    witness=_attend_joined,
+    reference=attention.attention_in_tiles,
+    tolerance=1e-4,  # a score of 128 is rounded to 1e-5
+    axes=("batch", "heads", "queries", "d_value"),
+    hints=(
+        "Forget the other tiles for a moment. What are the output and the lse of one tile alone? "
+        "Everything for it stands further up: scores, a softmax, a mixture of the values.",
+        "You carry two tensors through the loop: the output and the lse of all the tiles so far. "
+        "Each new tile makes two more. Which exercise makes two out of those four?",
+        "And before the first tile? Either begin with its own two tensors, and loop over the rest; "
+        "or begin with those of a query that has seen no key yet. Which lse has an empty sum?",
+    ),
+    variants={
+        "last-tile-alone": Variant(
+            "This is the attention over the last tile alone: what the tiles before it gave is "
+            "overwritten.",
+            lambda q, tiles: _attend_joined(q, tiles[-1:]),
+        ),
+        "first-tile-alone": Variant(
+            "This is the attention over the first tile alone. Does your code return inside the "
+            "loop?",
+            lambda q, tiles: _attend_joined(q, tiles[:1]),
+        ),
+        "last-tile-missing": Variant(
+            "The last tile has no part in it.",
+            lambda q, tiles: _attend_joined(q, tiles[:-1] or tiles),
+        ),
+        "first-tile-missing": Variant(
+            "The first tile has no part in it.",
+            lambda q, tiles: _attend_joined(q, tiles[1:] or tiles),
+        ),
+        "first-tile-twice": Variant(
+            "The first tile counts twice: you begin with it, and then your loop meets it again.",
+            lambda q, tiles: _attend_joined(q, [tiles[0], *tiles]),
+        ),
+        "starts-with-zeros": Variant(
+            "You begin with an lse of 0. That is no empty beginning: exp(0) = 1, so it counts like "
+            "a key with the score 0 and a value of zeros. Which lse has a sum without any key?",
+            _with_a_silent_key,
+        ),
+        "outputs-averaged": Variant(
+            "You take the plain mean of the tiles' outputs. A tile whose keys fit the query better "
+            "must count for more.",
+            _mean_of_outputs,
+        ),
+        "outputs-by-length": Variant(
+            "You weight each tile by how many keys it has. It is how well they fit the query that "
+            "counts: the sum of their exponentials.",
+            _by_length,
+        ),
+        "half-each": Variant(
+            "You take the mean of what you have and the new tile, again and again: the last tile "
+            "gets half of everything, whatever its scores are.",
+            _half_each,
+        ),
+        "outputs-added": Variant(
+            "You add the tiles' outputs: each of them is already a full mixture, whose shares sum "
+            "to one.",
+            lambda q, tiles: (
+                sum(out for out, _ in _apart(q, tiles)),
+                _attend_joined(q, tiles)[1],
+            ),
+        ),
+        "lse-stays": Variant(
+            "The lse of the first tile goes through your whole loop: the merged outputs are "
+            "carried on, their lse is not. So what has been gathered counts for too little.",
+            _carried(lambda before, tile, both: before),
+        ),
+        "lse-of-the-tile": Variant(
+            "What you carry on is the lse of the newest tile, not that of all tiles so far: at the "
+            "next merge, what has been gathered counts like one tile.",
+            _carried(lambda before, tile, both: tile),
+        ),
+        "no-scale": Variant(
+            "These are undivided scores: the 1/√d_head is missing.",
+            lambda q, tiles: _attend_joined(q * math.sqrt(q.shape[-1]), tiles),
+        ),
+        "lse-unscaled": Variant(
+            "Each tile's output is right, its lse is not: that one is made of undivided scores. "
+            "Both belong to the same softmax, so both need the same scores.",
+            _shares_unscaled,
+        ),
+        "sum-for-its-log": Variant(
+            "Each tile's output is right. But where `merge_attention` takes the logarithm of the "
+            "sum of exponentials, you give it the sum itself.",
+            _sum_for_its_log,
+        ),
+        "overflow": Variant(_TILES_OVERFLOW[1], _bare_sums),
+        "greatest-not-corrected": Variant(
+            "You take off the greatest score that you have met so far. When a later tile brings a "
+            "greater one, the sums gathered before are still measured by the old one: they and the "
+            "new ones do not fit together.",
+            _never_corrected,
+        ),
+        "output-only": Variant(
+            "The output is right. Give the lse of all tiles too: then this result could be merged "
+            "with that of another machine, which holds other tiles.",
+            lambda q, tiles: _attend_joined(q, tiles)[0],
+        ),
+    },
+)
+
+
 # --- find the bug ---------------------------------------------------------------------------
 
 
@@ -1320,7 +1795,7 @@ BUG = Exercise(
     },
 )
 
-EXERCISES = [SCORES, CAUSAL, PADDING, WEIGHTS, ATTENTION, CONVERT, MERGE, BUG]
+EXERCISES = [SCORES, CAUSAL, PADDING, WEIGHTS, ATTENTION, LEAKS, CONVERT, MERGE, IN_TILES, BUG]
 QUESTIONS = [
     Item(
         "01-learned",

@@ -8,7 +8,17 @@ import torch
 import torch.nn.functional as F
 
 from tfcourse import attention
-from tfcourse.checks.exercise import Case, Domain, Exercise, Twin, Variant, randn, unequal
+from tfcourse.checks.exercise import (
+    Case,
+    Domain,
+    Exercise,
+    Finding,
+    Twin,
+    Variant,
+    randn,
+    unequal,
+)
+from tfcourse.checks.judging import same
 from tfcourse.checks.quiz import Item, Option
 
 LESSON = "02_multi_head_attention"
@@ -720,6 +730,19 @@ def _cross(
     return answer
 
 
+def _from(asks, keys, values):
+    """The queries, keys and values come from the first ("x") or the second ("context")."""
+
+    def answer(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
+        given = {"x": x, "context": context}
+        parts = (given[asks] @ w_q, given[keys] @ w_k, given[values] @ w_v)
+        q, k, v = (attention.split_heads(t, n_heads) for t in parts)
+        found = attention.scaled_dot_product_attention(q, k, v, mask)
+        return attention.merge_heads(found) @ w_o
+
+    return answer
+
+
 def _undivided(x, context, w_q, w_k, w_v, w_o, n_heads, mask=None):
     """One head over all of d_model."""
     mask = mask[:, :1] if mask is not None and mask.dim() == 4 else mask
@@ -780,6 +803,26 @@ CROSS = Exercise(
         "context), merge, and multiply with w_o.",
     ),
     variants={
+        "swapped": Variant(
+            "You took the queries from the context, and the keys and values from x. x is the one "
+            "that asks: queries come from x, keys and values from the context.",
+            _from("context", "x", "x"),
+        ),
+        "context-unused": Variant(
+            "Queries, keys and values all come from x in yours: that is self-attention, and the "
+            "context is never read. Keys and values come from the context.",
+            _from("x", "x", "x"),
+        ),
+        "queries-from-context": Variant(
+            "Your queries come from the context, as keys and values do, and x is never read. x is "
+            "the one that asks.",
+            _from("context", "context", "context"),
+        ),
+        "values-from-x": Variant(
+            "Your values come from x. What can be found stands in the context: keys and values "
+            "both come from there.",
+            _from("x", "context", "x"),
+        ),
         "no-output-projection": Variant(
             "The output projection w_o is missing.", _cross(project=lambda out, w_o: out)
         ),
@@ -1052,6 +1095,13 @@ def _rows_cut(heads, w):
     return _alone(heads, poured.permute(2, 0, 1).flatten(1))
 
 
+def _single_head_only(heads, w):
+    """Fits where there is one head, and nowhere else."""
+    if heads.shape[1] > 1:
+        raise ValueError("the sizes do not fit")
+    return _alone(heads, w)
+
+
 CONTRIBUTIONS = Exercise(
     name="head_contributions",
     lesson=LESSON,
@@ -1072,8 +1122,8 @@ CONTRIBUTIONS = Exercise(
         "the matrix's columns does head 0 meet?",
         "nn.Linear's weight has shape (d_out, d_in): its columns belong to the inputs. Cut the "
         "columns into as many pieces as there are heads.",
-        "Head by head: (tokens, d_head) times its piece's transpose. A loop and torch.stack will "
-        "do; one einsum does it for all heads.",
+        "Head by head: (tokens, d_head) times its piece's transpose. A loop over the heads and "
+        "`torch.stack` will do.",
     ),
     variants={
         "summed": Variant(
@@ -1104,6 +1154,17 @@ CONTRIBUTIONS = Exercise(
             "its columns stand together too.",
             lambda heads, w: _alone(heads, w.unflatten(1, (-1, heads.shape[1])).mT.flatten(1)),
         ),
+        "rows": Variant(
+            "You cut the rows of w_o, (d_out, heads · d_head). Its rows belong to the numbers that "
+            "come out. A head meets columns.",
+            lambda heads, w: _alone(heads, w[: w.shape[1]].T),
+        ),
+        "one-head-only": Variant(
+            "Your code runs only where there is a single head. A head has d_head numbers, so it "
+            "meets only d_head of the columns of w_o, (d_out, heads · d_head). Did you cut the "
+            "rows, axis 0, or leave w_o whole?",
+            _single_head_only,
+        ),
         "poured": Variant(
             "You reshape w_o to (heads, d_head, d_out) as it lies in memory. Its first axis is "
             "d_out: reshape may cut an axis, but never moves one.",
@@ -1130,6 +1191,231 @@ CONTRIBUTIONS = Exercise(
         "batch-and-heads-swapped": Variant(
             "The numbers are right, the heads stand in front of the batch.",
             spoil=lambda case, right: right.transpose(0, 1),
+        ),
+    },
+)
+
+
+# --- torch_weights --------------------------------------------------------------------------
+
+
+WIDTHS = ("some d_model", "d_model 1", "d_model 2", "d_model 24")
+TIMES = (1.0, 3.0, 0.5, 2.0)  # no matrix is as large as another
+
+
+def _copy_case(kind, seed):
+    [d] = unequal(seed, 1, 4, 9)
+    d = {"d_model 1": 1, "d_model 2": 2, "d_model 24": 24}.get(kind["d_model"], d)
+    *w, biases = randn(seed, *[(d, d)] * 4, (4, d))
+    w = [m * TIMES[(seed + i) % 4] for i, m in enumerate(w)]
+    times = {"numbers in the thousands": 3000.0, "tiny numbers": 1e-6}.get(kind["numbers"], 1.0)
+    w, biases = [m * times for m in w], biases * times
+    if kind["numbers"] == "a matrix of zeros":
+        w[seed % 4] = torch.zeros(d, d)
+    if kind["biases"] == "biases of zeros":
+        biases = torch.zeros(4, d)
+    given = () if kind["biases"] == "no biases" else (biases,)
+    return Case((*w, *given), gradients=False)  # what a module loads has no history
+
+
+def torch_weights(w_q, w_k, w_v, w_o, biases=None):
+    """What `nn.MultiheadAttention` loads for matrices that are multiplied as in x @ w_q."""
+    given = {"in_proj_weight": torch.cat([w_q.T, w_k.T, w_v.T]), "out_proj.weight": w_o.T}
+    if biases is not None:
+        given |= {"in_proj_bias": biases[:3].reshape(-1), "out_proj.bias": biases[3]}
+    return given
+
+
+def _copied(
+    rows=lambda w: torch.cat([m.T for m in w]),
+    out=lambda w: w.T,
+    flat=lambda b: b.reshape(-1),
+    order=(0, 1, 2),
+    invented=False,
+    kept=True,
+):
+    """The copy with one part of it replaced; `order`: which of q, k, v stands in each third."""
+
+    def answer(w_q, w_k, w_v, w_o, biases=None):
+        w = [(w_q, w_k, w_v)[i] for i in order]
+        given = {"in_proj_weight": rows(w), "out_proj.weight": out(w_o)}
+        if biases is None and invented:
+            biases = torch.zeros(4, len(w_o))
+        if biases is not None and kept:
+            given |= {"in_proj_bias": flat(biases[list(order)]), "out_proj.bias": biases[3]}
+        return given
+
+    return answer
+
+
+def _as_torch_names_them(cases, values, expected):
+    """Which name is missing, or unknown to torch's module."""
+    for case, value, right in zip(cases, values, expected, strict=True):
+        missing = ", ".join(f"`{name}`" for name in right if name not in value)
+        extra = ", ".join(f"`{name}`" for name in value if name not in right)
+        if not missing and not extra:
+            continue
+        with_biases = "with biases" if len(case.args) > 4 else "without biases"
+        said = f"For a module {with_biases}, "
+        if missing:
+            said += f"{missing} {'is' if missing.count('`') == 2 else 'are'} missing in your dict"
+        if missing and extra:
+            said += ", and "
+        if extra:
+            said += f"your dict holds {extra}, which that module does not know"
+        said += ". Compare your names with those that `state_dict()` prints."
+        if any(name.startswith(("q_proj", "k_proj", "v_proj")) for name in value):
+            said += (
+                " (torch has separate matrices only where keys and values come from vectors of "
+                "another width.)"
+            )
+        kind = "names" if missing and extra else "missing-name" if missing else "unknown-name"
+        return Finding(kind, said)
+    return None
+
+
+def _entry_by_entry(cases, values, expected):
+    """Which entry of the dict is not what it should be, and which part of it."""
+    for case, value, right in zip(cases, values, expected, strict=True):
+        for name, tensor in right.items():
+            yours = value.get(name)
+            if not isinstance(yours, torch.Tensor):
+                what = "None" if yours is None else f"a {type(yours).__name__}"
+                return Finding("entry-type", f"`{name}` is {what}; a tensor is expected.")
+            if yours.shape != tensor.shape:
+                return Finding(
+                    "entry-shape",
+                    f"With d_model = {len(case.args[0])} your `{name}` has the shape "
+                    f"{tuple(yours.shape)}; torch's module keeps {tuple(tensor.shape)}.",
+                )
+    for case, value, right in zip(cases, values, expected, strict=True):
+        for name, tensor in right.items():
+            if not same(value[name], tensor, 1e-6, 1e-9):
+                return Finding("entry-differs", _where_it_differs(case, name, value[name], tensor))
+    return None
+
+
+def _where_it_differs(case, name, yours, right):
+    if not name.startswith("in_proj"):
+        return f"The names and shapes are right, but `{name}` holds other numbers than it should."
+    is_weight = name.endswith("weight")
+    sources = [m.T for m in case.args[:3]] if is_weight else list(case.args[4][:3])
+    thirds = zip("qkv", yours.chunk(3), right.chunk(3), strict=True)
+    i, letter, mine = next(
+        (i, letter, mine)
+        for i, (letter, mine, want) in enumerate(thirds)
+        if not same(mine, want, 1e-6, 1e-9)
+    )
+    said = (
+        f"The names and shapes are right. But the {('first', 'second', 'last')[i]} third of "
+        f"`{name}`, {letter}'s, holds other numbers than it should."
+    )
+    for other, source in zip("qkv", sources, strict=True):
+        if same(mine, source, 1e-6, 1e-9):
+            return f"{said} They are {other}'s."
+    if is_weight and same(mine, sources[i].T, 1e-6, 1e-9):
+        return f"{said} It is w_{letter} as it came, not turned."
+    return said
+
+
+_THIRDS = (
+    "The three parts of your `in_proj_weight` are in the wrong order: first the rows of q, then "
+    "those of k, then those of v. All three have the same shape, so torch cannot notice."
+)
+
+COPY = Exercise(
+    name="torch_weights",
+    lesson=LESSON,
+    title="copy the weights into PyTorch's module",
+    domain=Domain(
+        kinds={
+            "d_model": WIDTHS,
+            "biases": ("no biases", "biases", "biases of zeros"),
+            "numbers": (
+                "ordinary numbers",
+                "numbers in the thousands",
+                "tiny numbers",
+                "a matrix of zeros",
+            ),
+        },
+        make=_copy_case,
+    ),
+    properties=(_as_torch_names_them, _entry_by_entry),
+    witness=torch_weights,
+    reference=torch_weights,
+    tolerance=1e-6,
+    smallest=1e-9,
+    hints=(
+        "Take the names and shapes that the cell above prints, one by one. Which of your four "
+        "matrices does each of them need, and where do the 3 · d_model rows come from?",
+        "You compute `x @ w_q`, torch computes `x @ weight.T`. What must `weight` be so that both "
+        "are the same? With d_model = 2 you can try it on paper.",
+        "`torch.cat` puts matrices on top of each other along axis 0. The biases go the same way, "
+        "the first three of them in one long row, and only where there are any.",
+    ),
+    variants={
+        "nothing-turned": Variant(
+            "Your four matrices stand in the dict as the lesson multiplies them, in `x @ w`. "
+            "PyTorch keeps a matrix the other way round, one row for each number that comes out. "
+            "They are square, so no shape shows it.",
+            _copied(rows=torch.cat, out=lambda w: w),
+        ),
+        "in-proj-not-turned": Variant(
+            "`out_proj.weight` is right, but in `in_proj_weight` the matrices of q, k and v stand "
+            "as they came. PyTorch keeps these three the other way round too.",
+            _copied(rows=torch.cat),
+        ),
+        "out-not-turned": Variant(
+            "`in_proj_weight` is right, but `out_proj.weight` is w_o as it came. PyTorch keeps "
+            "this matrix the other way round too.",
+            _copied(out=lambda w: w),
+        ),
+        "poured": Variant(
+            "You put the three matrices side by side and reshape to (3 · d_model, d_model). The "
+            "shape is right, but reshape moves no number: each of your rows mixes q, k and v.",
+            _copied(rows=lambda w: torch.cat(w, 1).reshape(-1, len(w[0]))),
+        ),
+        "turned-and-poured": Variant(
+            "You turn the three matrices together, as one, and then reshape. Reshape moves no "
+            "number, so each of your rows mixes q, k and v.",
+            _copied(rows=lambda w: torch.cat(w).T.reshape(-1, len(w[0]))),
+        ),
+        "rows-in-turn": Variant(
+            "The rows of q, k and v take turns in your `in_proj_weight`: a row of q, one of k, one "
+            "of v, and so on. All rows of q come first, for all heads, then all of k, then all of "
+            "v.",
+            _copied(
+                rows=lambda w: torch.stack([m.T for m in w], 1).flatten(0, 1),
+                flat=lambda b: b.T.reshape(-1),
+            ),
+        ),
+        "q-k-swapped": Variant(
+            "Queries and keys are swapped: the first third of `in_proj_weight` is q's, the second "
+            "k's. Both have the same shape, so torch cannot notice.",
+            _copied(order=(1, 0, 2)),
+        ),
+        "k-v-swapped": Variant(
+            "Keys and values are swapped: the second third of `in_proj_weight` is k's, the last "
+            "v's. Both have the same shape, so torch cannot notice.",
+            _copied(order=(0, 2, 1)),
+        ),
+        "order-vkq": Variant(_THIRDS, _copied(order=(2, 1, 0))),
+        "order-kvq": Variant(_THIRDS, _copied(order=(1, 2, 0))),
+        "order-vqk": Variant(_THIRDS, _copied(order=(2, 0, 1))),
+        "biases-left-out": Variant(
+            "The matrices are right. But where biases are given, they are not in your dict, and "
+            "torch's module waits for them.",
+            _copied(kept=False),
+        ),
+        "biases-invented": Variant(
+            "Where no biases are given, your dict holds biases of zeros. A module that was made "
+            "with `bias=False` has no such names, and refuses them.",
+            _copied(invented=True),
+        ),
+        "biases-in-turn": Variant(
+            "The matrices are right, but in `in_proj_bias` the numbers of q, k and v take turns. "
+            "First come all of q's, then all of k's, then all of v's.",
+            _copied(flat=lambda b: b.T.reshape(-1)),
         ),
     },
 )
@@ -1262,7 +1548,7 @@ BUG = Exercise(
     },
 )
 
-EXERCISES = [SPLIT, MERGE, MODULE, CROSS, GROUPED, CONTRIBUTIONS, BUG]
+EXERCISES = [SPLIT, MERGE, MODULE, COPY, CROSS, GROUPED, CONTRIBUTIONS, BUG]
 QUESTIONS = [
     Item(
         "02-compromise",

@@ -60,6 +60,20 @@ def _too_fast(cases, values, expected) -> Finding | None:
     return None
 
 
+def _one_wave_for_all(cases, values, expected) -> Finding | None:
+    """All columns alike: told by position 0, where every sine is 0 and every cosine is 1."""
+    for number, yours, other in ((0.0, "sines", "cosines"), (1.0, "cosines", "sines")):
+        if all(same(value[0], torch.full_like(value[0], number), 1e-4) for value in values):
+            only = ", or still zeros" if yours == "sines" else ""
+            at, want = ("1, 3, 5, …", "1") if yours == "sines" else ("0, 2, 4, …", "0")
+            return Finding(
+                f"all-{yours}",
+                f"In the row of position 0 all your numbers are {number:.0f}, so all columns hold "
+                f"{yours}{only}. Columns {at} should hold {other}, which are {want} there.",
+            )
+    return None
+
+
 def _encoding(
     angles=lambda pos, i, d, base: pos / base ** (2 * i / d),
     first=torch.sin,
@@ -90,7 +104,7 @@ SINUSOIDAL = Exercise(
         make=_encoding_case,
         edges=("one position", "300 positions", "2100 positions", "d_model 2"),
     ),
-    properties=(_too_fast,),
+    properties=(_too_fast, _one_wave_for_all),
     witness=P.sinusoidal_encoding,
     reference=P.sinusoidal_encoding,
     axes=("tokens", "d_model"),
@@ -411,6 +425,210 @@ ROTATE = Exercise(
 )
 
 
+# --- stretched_angles -----------------------------------------------------------------------
+
+
+LENGTHS = (
+    "longer than trained",
+    "four times as long",
+    "one token longer",
+    "as long as trained",
+    "shorter than trained",
+    "far longer",
+    "one token",
+)
+
+
+def _stretched_case(kind, seed) -> Case | None:
+    trained, half = unequal(seed, 2, 3, 8)
+    trained = {"trained on one token": 1, "trained on 40 tokens": 40}.get(kind["trained"], trained)
+    d_head = {"d_head 4": 4, "d_head 64": 64}.get(kind["d_head"], 2 * half)
+    tokens = {
+        "longer than trained": 2 * trained + 1,  # not a whole number of times as long
+        "four times as long": 4 * trained,
+        "one token longer": trained + 1,
+        "as long as trained": trained,
+        "shorter than trained": trained - 1,
+        "far longer": 30 * trained + 7,
+        "one token": 1,
+    }[kind["length"]]
+    if tokens == 0:
+        return None
+    if tokens == d_head // 2 and tokens > trained + 1:
+        tokens += 1
+    by = {} if kind["by"] == "by left out" else {"by": kind["by"]}
+    return Case((tokens, d_head, trained), BASES[kind["base"]] | by)
+
+
+def _stretched(
+    when=lambda tokens, trained: tokens > trained,
+    times=lambda tokens, trained: tokens / trained,
+    where=lambda pos, s, tokens, trained: pos / s,
+    new_base=lambda base, s, d: base * s ** (d / (d - 2)),
+    done=lambda by: (by,),
+    angles=lambda pos, i, d, base: pos[:, None] / base ** (2 * i / d),
+    keeps_base=True,
+):
+    """Stretched angles with one part of it replaced; `done`: the ways that are gone."""
+
+    def answer(tokens, d_head, trained, base=10000.0, by="positions"):
+        pos, i = torch.arange(tokens).double(), torch.arange(d_head // 2).double()
+        base = base if keeps_base else 10000.0
+        if when(tokens, trained):
+            s = times(tokens, trained)
+            if "base" in done(by):
+                base = new_base(base, s, d_head)
+            if "positions" in done(by):
+                pos = where(pos, s, tokens, trained)
+        return angles(pos, i, d_head, base)
+
+    return answer
+
+
+STRETCHED = Exercise(
+    name="stretched_angles",
+    lesson=LESSON,
+    title="rotary: stretched for longer texts",
+    domain=Domain(
+        kinds={
+            "length": LENGTHS,
+            "trained": ("trained on some tokens", "trained on one token", "trained on 40 tokens"),
+            "by": ("positions", "base", "by left out"),
+            "d_head": ("some pairs", "d_head 4", "d_head 64"),
+            "base": tuple(BASES),
+        },
+        make=_stretched_case,
+        edges=("one token",),
+    ),
+    witness=P.stretched_angles,
+    reference=P.stretched_angles,
+    axes=("tokens", "d_head / 2"),
+    hints=(
+        "Without any stretching it is the table of angles that you made in `rotate_pairs`: a "
+        "column of positions times a row of speeds. What do the two ways change in it, and what "
+        "do they leave alone?",
+        "One way changes the column of positions, the other one the base. Decide first whether "
+        "anything is to be changed at all, and let s be a fraction: 2.5 times as long, not 2.",
+        "Test it with the promises: by positions, the last row stays below `trained` times the "
+        "speeds. By base, the first column is 0, 1, 2, … as ever, and the last one is s times as "
+        "small as without stretching.",
+    ),
+    variants={
+        "always": Variant(
+            "You change the angles of a short text too: there s is below 1, and the hands turn "
+            "faster than in training. A text that is not longer than those of training is left as "
+            "it is.",
+            _stretched(when=lambda tokens, trained: True),
+        ),
+        "never": Variant(
+            "Nothing is stretched: these are the angles of `rotate_pairs`, however long the text.",
+            _stretched(when=lambda tokens, trained: False),
+        ),
+        "faster": Variant(
+            "You stretch the wrong way: the hands turn faster in a long text, not more slowly. Is "
+            "your s below 1?",
+            _stretched(times=lambda tokens, trained: trained / tokens),
+        ),
+        "positions-multiplied": Variant(
+            "By base it is right. By positions you move them farther apart: positions that are s "
+            "times as large leave the trained range even sooner.",
+            _stretched(where=lambda pos, s, tokens, trained: pos * s),
+        ),
+        "base-times-s": Variant(
+            "By positions it is right. By base you multiply by s alone: then the slowest pair is "
+            "not yet s times as slow. The exponent d / (d − 2) is missing.",
+            _stretched(new_base=lambda base, s, d: base * s),
+        ),
+        "exponent-inverted": Variant(
+            "By positions it is right. By base your exponent is upside down: it is d / (d − 2), a "
+            "little more than 1.",
+            _stretched(new_base=lambda base, s, d: base * s ** ((d - 2) / d)),
+        ),
+        "pairs-in-the-exponent": Variant(
+            "By positions it is right. In the exponent of the base you took the number of pairs "
+            "for d. It is d_head, the number of numbers.",
+            _stretched(new_base=lambda base, s, d: base * s ** (d / 2 / (d / 2 - 2 or torch.nan))),
+        ),
+        "base-powered": Variant(
+            "By positions it is right. By base you raise the product, base · s, to the power d / "
+            "(d − 2). The exponent belongs to s alone.",
+            _stretched(new_base=lambda base, s, d: (base * s) ** (d / (d - 2))),
+        ),
+        "positions-only": Variant(
+            "You always stretch the positions: `by` is not looked at.",
+            _stretched(done=lambda by: ("positions",)),
+        ),
+        "base-only": Variant(
+            "You always change the base: `by` is not looked at.",
+            _stretched(done=lambda by: ("base",)),
+        ),
+        "both-at-once": Variant(
+            "You change positions and base together: the slowest pair is then s² times as slow. "
+            "`by` says which one of the two.",
+            _stretched(done=lambda by: ("positions", "base")),
+        ),
+        "base-on-top": Variant(
+            "By positions it is right. By base you divide the positions too: one change is enough.",
+            _stretched(done=lambda by: {"base": ("positions", "base")}.get(by, (by,))),
+        ),
+        "positions-on-top": Variant(
+            "By base it is right. By positions you change the base too: one change is enough.",
+            _stretched(done=lambda by: {"positions": ("positions", "base")}.get(by, (by,))),
+        ),
+        "cut-off": Variant(
+            "By positions, all tokens beyond the trained length get the same place in yours. No "
+            "two of them can be told apart.",
+            _stretched(where=lambda pos, s, tokens, trained: pos.clamp(max=trained - 1)),
+        ),
+        "wrapped": Variant(
+            "By positions, your text starts again at 0 after the trained length (`%`). Tokens that "
+            "stand far apart get the same place.",
+            _stretched(where=lambda pos, s, tokens, trained: pos % trained),
+        ),
+        "last-on-last": Variant(
+            "By positions, your last token lands exactly on position trained − 1. That is another "
+            "rule, close to the one above, which divides every position by s.",
+            _stretched(where=lambda pos, s, tokens, trained: pos * (trained - 1) / (tokens - 1)),
+        ),
+        "only-the-rest": Variant(
+            "By positions, you divide only those beyond the trained length, and they land among "
+            "the others. All positions are divided, from the first on.",
+            _stretched(
+                where=lambda pos, s, tokens, trained: torch.where(pos < trained, pos, pos / s)
+            ),
+        ),
+        "whole-times": Variant(
+            "Your s is a whole number (`//`). A text that is 2.3 times as long is stretched 2.3 "
+            "times.",
+            _stretched(times=lambda tokens, trained: tokens // trained),
+        ),
+        "floored": Variant(
+            "Your stretched positions are rounded down to whole numbers: neighbours fall on the "
+            "same place. Positions between two whole numbers are what this way is about.",
+            _stretched(where=lambda pos, s, tokens, trained: (pos * trained / tokens).floor()),
+        ),
+        "base-fixed": Variant(
+            "Right for base 10000 only: the argument `base` is not used.",
+            _stretched(keeps_base=False),
+        ),
+        "exponent-i": Variant(
+            "Your speeds fall too slowly: the exponent is −2i / d_head, with i the number of the "
+            "pair.",
+            _stretched(angles=lambda pos, i, d, base: pos[:, None] / base ** (i / d)),
+        ),
+        "from-one": Variant(
+            "Your positions start at 1. The first one is 0, and its hands do not turn at all.",
+            _stretched(angles=lambda pos, i, d, base: (pos[:, None] + 1) / base ** (2 * i / d)),
+        ),
+        "transposed": Variant(
+            "The numbers are right, the table is lying on its side: one row a token, one column a "
+            "pair.",
+            _stretched(angles=lambda pos, i, d, base: pos / base ** (2 * i / d)[:, None]),
+        ),
+    },
+)
+
+
 # --- alibi_bias -----------------------------------------------------------------------------
 
 
@@ -569,7 +787,7 @@ def _distance_case(kind, seed) -> Case | None:
         distances = torch.tensor([seed % 9 + 2])
     else:
         distances = _places(where.replace("distance", "position"), count, seed, d_head)
-    return Case((q, k, distances), BASES[kind["base"]])
+    return Case((q, k, distances), BASES[kind["base"]], gradients=False)  # numbers are asked for
 
 
 def _far_out(q, k, distances, base=10000.0, layout="interleaved"):
@@ -831,7 +1049,7 @@ BUG = Exercise(
     },
 )
 
-EXERCISES = [SINUSOIDAL, ROTATE, ALIBI, DISTANCES, BUG]
+EXERCISES = [SINUSOIDAL, ROTATE, ALIBI, DISTANCES, BUG, STRETCHED]
 QUESTIONS = [
     Item(
         "03-order",
@@ -887,17 +1105,17 @@ QUESTIONS = [
             Option(
                 "the waves: their formula goes on for ever",
                 "The formula does. The layers that read it have never seen what it gives beyond "
-                "64: look at the figure.",
+                "64. A figure further down shows what comes of it.",
             ),
             Option(
                 "both",
                 "The rows of the learned table beyond 64 were never trained: they are as random "
-                "as at the start. Look at the figure.",
+                "as at the start. A figure further down shows what comes of it.",
             ),
             Option(
                 "neither",
-                "Yes: both lose much, as the figure shows. A formula that goes on is not enough. "
-                "The layers that read it have to go on too.",
+                "Yes: both lose much, as a figure further down shows. A formula that goes on is "
+                "not enough. The layers that read it have to go on too.",
                 right=True,
             ),
         ),

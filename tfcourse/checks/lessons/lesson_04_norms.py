@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from tfcourse import norms
 from tfcourse.checks.exercise import Case, Domain, Exercise, Finding, Twin, Variant, randn, unequal
-from tfcourse.checks.judging import same
+from tfcourse.checks.judging import HALF, alike_for, same
 from tfcourse.checks.quiz import Item, Option
 
 LESSON = "04_norms"
@@ -600,12 +600,21 @@ BATCH = Exercise(
 # --- rms_norm -------------------------------------------------------------------------------
 
 
+STORED = {
+    "float32": torch.float32,
+    "float64": torch.float64,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+}
+
+
 def _rms_case(kind, seed) -> Case | None:
     shape = _layer_shape(kind, seed)
     if shape is None:
         return None
     x, weight = randn(seed, shape, shape[-1:])
-    return Case((_numbers(kind["numbers"], x), weight), _eps(kind["eps"]))
+    given = (_numbers(kind["numbers"], x), weight)
+    return Case(tuple(t.to(STORED[kind["stored as"]]) for t in given), _eps(kind["eps"]))
 
 
 def _rms_twins() -> list[Case]:
@@ -627,8 +636,9 @@ def _rms_twins() -> list[Case]:
 
 
 def rms_norm(x, weight, eps=1e-5):
-    """PyTorch's own, as a function of the same arguments."""
-    return F.rms_norm(x, x.shape[-1:], weight, eps)
+    """PyTorch's own, as a function of the same arguments; half precision by way of float32."""
+    wide, wide_weight = (t.to(torch.promote_types(t.dtype, torch.float32)) for t in (x, weight))
+    return F.rms_norm(wide, x.shape[-1:], wide_weight, eps).to(x.dtype)
 
 
 def _rms(
@@ -637,7 +647,40 @@ def _rms(
     affine=lambda y, w: y * w,
     default=1e-5,
 ):
-    return lambda x, weight, eps=default: affine(divide(x, size(x), eps), weight)
+    def answer(x, weight, eps=default):
+        wide, wide_weight = (t.to(torch.promote_types(t.dtype, torch.float32)) for t in (x, weight))
+        return affine(divide(wide, size(wide), eps), wide_weight).to(x.dtype)
+
+    return answer
+
+
+def _of_wide_numbers(cases, values, expected) -> Finding | None:
+    """`_another_default`, whatever is wrong in half precision besides."""
+    triples = [t for t in zip(cases, values, expected, strict=True) if t[2].dtype not in HALF]
+    return _another_default(*zip(*triples, strict=True), RMS.tolerance) if triples else None
+
+
+def _in_half(cases, values, expected) -> Finding | None:
+    """Right in float32 and float64: then half precision is not left, or not early enough."""
+    triples = zip(cases, values, expected, strict=True)
+    off = [t for t in triples if not alike_for(RMS, t[1], t[2])]
+    if not off or not all(right.dtype in HALF for _, _, right in off):
+        return None
+    for case, value, right in off:
+        if ((value == 0) & (right != 0)).any():
+            return Finding(
+                "overflow",
+                "Right in float32 and float64. In float16 numbers in the hundreds become 0: "
+                "something by which you divide is infinite. float16 ends at 65504. Which of your "
+                "numbers is larger than that, and in which type is it computed? That was for "
+                f"{RMS.describe(case)}.",
+            )
+    return Finding(
+        "in-half",
+        "Right in float32 and float64, not in half precision. Follow the types: which step still "
+        "works in 16 bits, and are its numbers too large or too small for them, or have they lost "
+        f"digits? That was for {RMS.describe(off[0][0])}.",
+    )
 
 
 def _mean_square(x):
@@ -653,17 +696,27 @@ RMS = Exercise(
     name="rms_norm",
     lesson=LESSON,
     title="RMSNorm",
-    domain=Domain(LAYER_KINDS, _rms_case, LAYER_EDGES),
+    domain=Domain(
+        LAYER_KINDS | {"stored as": tuple(STORED)},
+        _rms_case,
+        # A mistake in the formula is recognised in full precision; and in 16 bits a gradient, of
+        # terms that cancel, keeps hardly a digit.
+        (*LAYER_EDGES, "float16", "bfloat16"),
+        without={"precision": "the types are kinds of its own: half precision among them"},
+    ),
     special=_rms_twins,
     forbids=BUILT_IN,
     witness=rms_norm,
     reference=norms.rms_norm,
     axes=("batch", "tokens", "d_model"),
-    properties=(lambda *given: _another_default(*given, RMS.tolerance),),
+    properties=(_of_wide_numbers, _in_half),
     hints=(
-        "Read its name backwards: the root of the mean of the squares.",
-        "It is your LayerNorm with two things taken out. Which two?",
-        "The mean is gone, above and under the root, and so is the bias. eps stays under the root.",
+        "Read its name backwards: the root of the mean of the squares. Beside your LayerNorm, what "
+        "is left out?",
+        "In float16 the square of 300 is infinite. So the change of type has to come before one of "
+        "your steps: which?",
+        "The last step gives back the type that came in. If you have given the name x to the wider "
+        "tensor, its dtype is not what came in any more.",
     ),
     variants={
         "centred": Variant(

@@ -17,6 +17,7 @@ from tfcourse.checks.exercise import (
     randn,
     unequal,
 )
+from tfcourse.checks.judging import alike_for
 from tfcourse.checks.quiz import Item, Option
 from tfcourse.feed_forward import ACTIVATIONS
 
@@ -227,6 +228,7 @@ PLAIN = Exercise(
 
 
 AXES = {"two axes": 2, "one number": 0, "one axis": 1, "three axes": 3, "four axes": 4}
+LARGE = "numbers up to ±100"
 FAR = "numbers of ±10 000"
 NUMBERS = (
     "from -4 to 4",
@@ -234,27 +236,38 @@ NUMBERS = (
     "zero among them",
     "positive only",
     "negative only",
-    "numbers up to ±100",
+    LARGE,
     FAR,
 )
 
 
 def _curve_case(kind, seed):
+    far = kind["numbers"] in (FAR, LARGE)
+    if far and kind["axes"] == "one number":
+        return None  # far out it matters on which side: both are there, in turn
     [x] = randn(seed, [1, *unequal(seed, AXES[kind["axes"]])])
     x = (1.7 * x[0]).clamp(-4, 4)
+    if far:
+        x = (x.abs() + 1) * (1 - 2 * (torch.arange(x.numel()).view(x.shape) % 2))
     if kind["numbers"] == "zero among them":
         x = x * (torch.arange(x.numel()).view(x.shape) % 3 > 0)
     change = {
         "tiny numbers": lambda: 1e-3 * x,
         "positive only": lambda: x.abs(),
         "negative only": lambda: -x.abs(),
-        "numbers up to ±100": lambda: 25 * x,
+        LARGE: lambda: 20 * x,
         FAR: lambda: 1e4 * x.sign(),
     }
-    return Case((change.get(kind["numbers"], lambda: x)(),))
+    return Case((change.get(kind["numbers"], lambda: x)(),), FORMS[kind.get("form", LEFT_OUT)])
 
 
-CURVE = Domain(kinds={"axes": tuple(AXES), "numbers": NUMBERS}, make=_curve_case, edges=(FAR,))
+LEFT_OUT = "approximate left out"
+FORMS = {
+    "the exact one": {"approximate": "none"},
+    "by a tanh": {"approximate": "tanh"},
+    LEFT_OUT: {},
+}
+CURVE = {"axes": tuple(AXES), "numbers": NUMBERS}
 
 
 def _one_number_alone() -> list[Case]:
@@ -289,91 +302,362 @@ def _bent(cases, values, expected):
     return None
 
 
-def gelu(x):
+def gelu(x, approximate="none"):
     """PyTorch's own."""
-    return F.gelu(x)
+    return F.gelu(x, approximate=approximate)
+
+
+_ROOT = math.sqrt(2 / math.pi)
+
+
+def _tanh(inner, outer=lambda x, t: 0.5 * x * (1 + t)):
+    return lambda x: outer(x, torch.tanh(inner(x)))
+
+
+_by_tanh = _tanh(lambda x: _ROOT * (x + 0.044715 * x**3))
+_bracket_lost = _tanh(lambda x: _ROOT * x + 0.044715 * x**3)
+
+
+def _gelu(none=F.gelu, tanh=_by_tanh):
+    """A GELU with one of its two forms replaced."""
+    return lambda x, approximate="none": (tanh if approximate == "tanh" else none)(x)
+
+
+def _only_the_default(cases, values, expected):
+    """All is right where the form is named."""
+    triples = zip(cases, values, expected, strict=True)
+    off = [case for case, value, right in triples if not alike_for(GELU, value, right)]
+    if off and not any(case.kwargs for case in off):
+        return Finding(
+            "default",
+            "Right wherever `approximate` is given. Where it is left out, the exact GELU is meant, "
+            "as the first line that you were given says.",
+        )
+    return None
+
+
+def _constant_cubed(cases, values, expected):
+    """0.044715 to the third is nearly nothing, but not quite."""
+    pairs = zip(cases, values, strict=True)
+    some = [(c.args[0], v) for c, v in pairs if c.kwargs.get("approximate") == "tanh"]
+    if not some:  # each of them raised
+        return None
+    x, given = (torch.cat([t[i].flatten().double() for t in some]) for i in (0, 1))
+    if torch.allclose(given, _tanh(lambda x: _ROOT * (x + (0.044715 * x) ** 3))(x), atol=1e-6):
+        return Finding(
+            "cube-of-the-constant-too",
+            "The cube is taken of 0.044715 as well. In the formula it belongs to the last x only.",
+        )
+    return None
 
 
 GELU = Exercise(
     name="gelu",
     lesson=LESSON,
-    title="GELU",
-    domain=CURVE,
+    title="find the bugs: GELU, exact and by a tanh",
+    domain=Domain(CURVE | {"form": tuple(FORMS)}, _curve_case, (FAR, LEFT_OUT)),
     special=_one_number_alone,
     forbids=("gelu", "gelu_"),
     witness=gelu,
     reference=gelu,
-    properties=(_bent,),
+    properties=(_bent, _only_the_default, _constant_cubed),
     axes=(),
     tolerance=1e-6,
     smallest=1,
     hints=(
-        "x times a number between 0 and 1: the share of a normal distribution that lies below x. "
-        "What is it at x = 0, and far out on both sides?",
-        "`torch.erf` runs from -1 to 1, so it has to be moved and halved to run from 0 to 1.",
-        "erf measures in another unit than the normal distribution: its argument is x / √2.",
+        'There are two. The first: call it with "none" and with "tanh". What comes out, and what '
+        "does Python take a text for where it asks for true or false?",
+        "The second: near 0 the tanh form agrees with the formula, for larger x it does not. Which "
+        "part of the argument grows fastest, and what multiplies it?",
+        "In the formula √(2/π) stands before a bracket. And of the two texts, ask for one by name.",
     ),
     variants={
-        "tanh": Variant(
-            "That is the approximation by a tanh, which is off by up to 0.0005. It comes next; "
-            "here the exact one is meant.",
-            lambda x: F.gelu(x, approximate="tanh"),
+        "as given": Variant(
+            "Both bugs are still in. Both forms give the same, and at x = 2 it is neither.",
+            lambda x, approximate="none": _bracket_lost(x),
+            to_do=True,
         ),
-        "sigmoid": Variant(
-            "That is x · sigmoid(1.702 x), a coarser approximation, off by up to 0.02.",
-            lambda x: x * torch.sigmoid(1.702 * x),
+        "always-tanh": Variant(
+            "The approximation comes out whatever is asked for. Which of the two texts would "
+            "`if` take for false?",
+            lambda x, approximate="none": _by_tanh(x),
         ),
-        "silu": Variant("That is the SiLU, x · sigmoid(x).", F.silu),
-        "relu": Variant("That is the ReLU.", torch.relu),
+        "always-exact": Variant(
+            "The exact GELU comes out whatever is asked for.",
+            lambda x, approximate="none": F.gelu(x),
+        ),
+        "bracket-still": Variant(
+            "Each name gives its own form now. The one by a tanh is still off at x = 2.",
+            _gelu(tanh=_bracket_lost),
+        ),
+        "swapped": Variant(
+            'The two have changed places: "tanh" gives the exact one.',
+            _gelu(none=_by_tanh, tanh=F.gelu),
+        ),
+        "swapped-bracket-still": Variant(
+            'The two have changed places: "tanh" gives the exact one. And the other is still off '
+            "at x = 2.",
+            _gelu(none=_bracket_lost, tanh=F.gelu),
+        ),
+        "not-halved": Variant(
+            "The ½ in front is gone, in both forms.",
+            _gelu(lambda x: 2 * F.gelu(x), lambda x: 2 * _by_tanh(x)),
+        ),
+        "no-one": Variant(
+            "The 1 in the bracket is gone, in both forms: negative sums come out positive.",
+            _gelu(lambda x: F.gelu(x) - x / 2, lambda x: _by_tanh(x) - x / 2),
+        ),
         "share-only": Variant(
-            "You give the share Φ(x) itself. GELU is x times it.",
-            lambda x: torch.special.ndtr(x),
-        ),
-        "density": Variant(
-            "You took the bell curve itself; meant is the share of it that lies below x.",
-            lambda x: x * torch.exp(-(x**2) / 2) / math.sqrt(2 * math.pi),
+            "Your exact form gives the share Φ(x) itself. GELU is x times it.",
+            _gelu(none=lambda x: torch.special.ndtr(x)),
         ),
         "no-root-two": Variant(
-            "The argument of erf should be x / √2; yours is x.",
-            lambda x: 0.5 * x * (1 + torch.erf(x)),
+            "In the exact form the argument of erf should be x / √2; yours is x.",
+            _gelu(none=lambda x: 0.5 * x * (1 + torch.erf(x))),
         ),
         "half-not-root": Variant(
-            "The argument of erf is x divided by the root of 2, not by 2.",
-            lambda x: 0.5 * x * (1 + torch.erf(x / 2)),
-        ),
-        "two-for-root": Variant(
-            "The argument of erf is x divided by √2; yours is x times √2.",
-            lambda x: 0.5 * x * (1 + torch.erf(x * math.sqrt(2))),
-        ),
-        "root-outside": Variant(
-            "You divide erf(x) by √2. In the formula it is x that is divided, before erf is taken.",
-            lambda x: 0.5 * x * (1 + torch.erf(x) / math.sqrt(2)),
-        ),
-        "share-above": Variant(
-            "You multiply x by the share that lies above x, 1 − Φ(x). Meant is the share below.",
-            lambda x: x * torch.special.ndtr(-x),
+            "In the exact form the argument of erf is x divided by the root of 2, not by 2.",
+            _gelu(none=lambda x: 0.5 * x * (1 + torch.erf(x / 2))),
         ),
         "bracket": Variant(
             "erf is added to x / 2 instead of to the 1: a bracket is missing. x multiplies all of "
             "(1 + erf).",
-            lambda x: 0.5 * x + torch.erf(x / math.sqrt(2)),
+            _gelu(none=lambda x: 0.5 * x + torch.erf(x / math.sqrt(2))),
         ),
-        "negative-dropped": Variant(
-            "Negative numbers all become 0 in yours, as with the ReLU. GELU lets a little of them "
-            "through: that is what gives such units a slope.",
-            lambda x: F.gelu(x.clamp(min=0)),
+        "not-halved-exact": Variant(
+            "In the exact form the ½ is gone: 1 + erf runs from 0 to 2.",
+            _gelu(none=lambda x: x * (1 + torch.erf(x / math.sqrt(2)))),
         ),
-        "not-halved": Variant(
-            "1 + erf runs from 0 to 2. Halve it.",
-            lambda x: x * (1 + torch.erf(x / math.sqrt(2))),
+        "no-one-exact": Variant(
+            "In the exact form the 1 is missing: your share runs from −1/2 to 1/2, and negative "
+            "sums come out positive.",
+            _gelu(none=lambda x: 0.5 * x * torch.erf(x / math.sqrt(2))),
         ),
-        "no-one": Variant(
-            "The 1 is missing: your share runs from −1/2 to 1/2, and negative sums come out "
-            "positive.",
-            lambda x: 0.5 * x * torch.erf(x / math.sqrt(2)),
+        "erf-for-the-share": Variant(
+            "In the exact form x is multiplied by erf itself, which runs from −1 to 1. It should "
+            "be a share, from 0 to 1.",
+            _gelu(none=lambda x: x * torch.erf(x / math.sqrt(2))),
+        ),
+        "squared": Variant(
+            "There is a square now where the cube was. A square has no sign: negative x would no "
+            "longer mirror positive ones.",
+            _gelu(tanh=_tanh(lambda x: _ROOT * (x + 0.044715 * x**2))),
+        ),
+        "cube-without-sign": Variant(
+            "The cube has lost its sign: below 0 it should be negative, like x.",
+            _gelu(tanh=_tanh(lambda x: _ROOT * (x + 0.044715 * x.abs() ** 3))),
+        ),
+        "no-root": Variant(
+            "The bracket is right now, but 2/π has lost its root.",
+            _gelu(tanh=_tanh(lambda x: 2 / math.pi * (x + 0.044715 * x**3))),
+        ),
+        "root-of-two-only": Variant(
+            "The root is taken of the 2 alone: √2 / π. It belongs to all of 2 / π.",
+            _gelu(tanh=_tanh(lambda x: math.sqrt(2) / math.pi * (x + 0.044715 * x**3))),
+        ),
+        "root-of-pi-only": Variant(
+            "The root is taken of π alone: 2 / √π. It belongs to all of 2 / π.",
+            _gelu(tanh=_tanh(lambda x: 2 / math.sqrt(math.pi) * (x + 0.044715 * x**3))),
+        ),
+        "no-one-tanh": Variant(
+            "The bracket is right now, but the 1 in front of the tanh is gone.",
+            _gelu(tanh=_tanh(lambda x: _ROOT * (x + 0.044715 * x**3), lambda x, t: 0.5 * x * t)),
+        ),
+        "one-outside": Variant(
+            "The tanh is added to x / 2 instead of to the 1: a bracket is missing. x multiplies "
+            "all of (1 + tanh).",
+            _gelu(tanh=_tanh(lambda x: _ROOT * (x + 0.044715 * x**3), lambda x, t: 0.5 * x + t)),
+        ),
+        "sigmoid-for-tanh": Variant(
+            "There is a sigmoid where the tanh was. (1 + tanh z) / 2 is the sigmoid of 2 z, not "
+            "of z.",
+            _gelu(tanh=lambda x: x * torch.sigmoid(_ROOT * (x + 0.044715 * x**3))),
+        ),
+        "minus": Variant(
+            "The bracket is right now, but the cube is subtracted.",
+            _gelu(tanh=_tanh(lambda x: _ROOT * (x - 0.044715 * x**3))),
+        ),
+        "factored-x": Variant(
+            "x times (1 + 0.044715 x³) has a fourth power in it; x · (1 + 0.044715 x²) would be "
+            "the cube.",
+            _gelu(tanh=_tanh(lambda x: _ROOT * x * (1 + 0.044715 * x**3))),
+        ),
+        "cube-of-the-sum": Variant(
+            "The cube is taken of the whole bracket. In the formula it belongs to the last x only.",
+            _gelu(tanh=_tanh(lambda x: _ROOT * (x + 0.044715 * x) ** 3)),
+        ),
+        "cube-of-the-argument": Variant(
+            "The cube is taken of all that goes into the tanh. In the formula it belongs to the "
+            "last x only.",
+            _gelu(tanh=_tanh(lambda x: (_ROOT * (x + 0.044715 * x)) ** 3)),
+        ),
+        "cube-outside": Variant(
+            "The x³ multiplies the whole bracket. In the formula it belongs to 0.044715 only.",
+            _gelu(tanh=_tanh(lambda x: _ROOT * (x + 0.044715) * x**3)),
+        ),
+        "cube-of-the-tanh": Variant(
+            "The cube is taken of the tanh. In the formula it stands inside, at the last x.",
+            _gelu(tanh=lambda x: 0.5 * x * (1 + torch.tanh(_ROOT * (x + 0.044715 * x)) ** 3)),
+        ),
+        "cube-dropped": Variant(
+            "The cube is gone. tanh(√(2/π) x) alone is a coarser approximation.",
+            _gelu(tanh=_tanh(lambda x: _ROOT * x)),
+        ),
+        "not-halved-tanh": Variant(
+            "The bracket is right now, but the 0.5 in front is gone.",
+            _gelu(tanh=_tanh(lambda x: _ROOT * (x + 0.044715 * x**3), lambda x, t: x * (1 + t))),
+        ),
+        "root-on-cube": Variant(
+            "Now √(2/π) multiplies the cube alone, and should multiply x too.",
+            _gelu(tanh=_tanh(lambda x: x + _ROOT * 0.044715 * x**3)),
         ),
     },
 )
+
+
+# --- gelu_slope -----------------------------------------------------------------------------
+
+
+def gelu_slope(x):
+    """The product rule on x · Φ(x)."""
+    return torch.special.ndtr(x) + x * _bell(x)
+
+
+def _bell(x):
+    return torch.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
+
+
+def _by_differences(cases, values, expected):
+    """Nearly right, and the more digits there are, the more nearly."""
+    apart = {torch.float32: [torch.zeros(1)], torch.float64: [torch.zeros(1)]}
+    for case, value, right in zip(cases, values, expected, strict=True):
+        if not case.edge:
+            apart[right.dtype].append((value - right).abs().flatten())
+    apart = {dtype: torch.cat(parts) for dtype, parts in apart.items()}
+    single, double = (parts.max().item() for parts in apart.values())
+    rarely = (apart[torch.float32] > 1e-6).float().mean() < 0.3
+    if double < min(1e-3, single / 10) and not rarely:
+        return Finding(
+            "differences",
+            f"Nearly right: off by up to {single:.0e} in float32, by {double:.0e} in float64. Do "
+            "you divide a small difference by a small step? The digits that are equal are lost in "
+            "it. The product rule gives a formula without a step.",
+        )
+    return None
+
+
+SLOPE = Exercise(
+    name="gelu_slope",
+    lesson=LESSON,
+    title="the slope of GELU",
+    domain=Domain(CURVE, _curve_case, (FAR,)),
+    special=_one_number_alone,
+    forbids=("gelu", "gelu_", "grad", "backward", "vjp", "jvp", "jacrev", "jacobian"),
+    witness=gelu_slope,
+    reference=gelu_slope,
+    properties=(_by_differences,),
+    axes=(),
+    tolerance=1e-6,
+    smallest=1,
+    hints=(
+        "GELU is a product of two factors, x and Φ(x), and both change with x. What does the "
+        "product rule say?",
+        "The slope of x is 1, that of Φ is the bell curve. So there are two terms.",
+        "At 0 only one of the two terms is left, and it is a half. Far to the right the slope is "
+        "1, far to the left 0. In between, near −1.4, it is lowest, about −0.13.",
+    ),
+    variants={
+        "share-only": Variant(
+            "That is Φ(x) alone: as if Φ did not change with x.",
+            lambda x: torch.special.ndtr(x),
+        ),
+        "second-term-only": Variant(
+            "That is x · φ(x) alone: as if the factor x did not change.",
+            lambda x: x * _bell(x),
+        ),
+        "product-of-slopes": Variant(
+            "You multiply the slopes of the two factors. The slope of a product is something else.",
+            _bell,
+        ),
+        "x-missing": Variant(
+            "You add the slope of Φ as it is. In the product rule it is multiplied by the other "
+            "factor.",
+            lambda x: torch.special.ndtr(x) + _bell(x),
+        ),
+        "x-twice": Variant(
+            "Your first term still has the factor x in it. There it is the slope of x that counts.",
+            lambda x: x * torch.special.ndtr(x) + x * _bell(x),
+        ),
+        "minus": Variant(
+            "You subtract the second term: that is the rule for a quotient.",
+            lambda x: torch.special.ndtr(x) - x * _bell(x),
+        ),
+        "gelu": Variant("That is the GELU itself, not its slope.", F.gelu),
+        "no-root": Variant(
+            "The bell curve is not divided by √(2π), so the area under it is not 1.",
+            lambda x: torch.special.ndtr(x) + x * torch.exp(-(x**2) / 2),
+        ),
+        "root-lost": Variant(
+            "The bell curve is divided by 2π; it should be the root of that.",
+            lambda x: torch.special.ndtr(x) + x * torch.exp(-(x**2) / 2) / (2 * math.pi),
+        ),
+        "no-half": Variant(
+            "In the exponent of the bell curve x² is not halved.",
+            lambda x: torch.special.ndtr(x) + x * torch.exp(-(x**2)) / math.sqrt(2 * math.pi),
+        ),
+        "not-squared": Variant(
+            "In the exponent of the bell curve x is not squared.",
+            lambda x: torch.special.ndtr(x) + x * torch.exp(-x / 2) / math.sqrt(2 * math.pi),
+        ),
+        "inner-slope": Variant(
+            "Your second term is √2 times too large. If you divide the bell curve by √π: is there "
+            "a 2 missing? If you took the slope of erf: what about the √2 inside it?",
+            lambda x: torch.special.ndtr(x) + x * torch.exp(-(x**2) / 2) / math.sqrt(math.pi),
+        ),
+        "no-root-two": Variant(
+            "In your Φ the argument of erf is x; it should be x / √2.",
+            lambda x: (1 + torch.erf(x)) / 2 + x * _bell(x),
+        ),
+        "not-halved": Variant(
+            "In your Φ, 1 + erf is not halved: it runs from 0 to 2.",
+            lambda x: 2 * torch.special.ndtr(x) + x * _bell(x),
+        ),
+        "no-one": Variant(
+            "In your Φ the 1 is missing: it runs from −1/2 to 1/2.",
+            lambda x: torch.special.ndtr(x) - 0.5 + x * _bell(x),
+        ),
+        "half-on-both": Variant(
+            "The ½ belongs to Φ alone: here it halves the second term too.",
+            lambda x: torch.special.ndtr(x) + x * _bell(x) / 2,
+        ),
+        "no-fall": Variant(
+            "Right where the slope is positive. Where it should be negative, you give 0. Does GELU "
+            "never fall?",
+            lambda x: gelu_slope(x).clamp(min=0),
+        ),
+        "size-of-x": Variant(
+            "Below 0 your second term has the wrong sign: it has the sign of x.",
+            lambda x: torch.special.ndtr(x) + x.abs() * _bell(x),
+        ),
+        "step": Variant(
+            "That is the slope of the ReLU, 0 or 1.",
+            lambda x: (x > 0).to(x),
+        ),
+        "of-the-tanh": Variant(
+            "That is the slope of the approximation by a tanh; here it is the exact GELU's.",
+            lambda x: _slope_of(_by_tanh, x),
+        ),
+        "of-the-silu": Variant(
+            "That is the slope of the SiLU: its share is a sigmoid, not Φ.",
+            lambda x: torch.sigmoid(x) * (1 + x * (1 - torch.sigmoid(x))),
+        ),
+    },
+)
+
+
+def _slope_of(function, x):
+    x = x.detach().requires_grad_()
+    return torch.autograd.grad(function(x).sum(), x)[0]
 
 
 # --- gated_feed_forward ---------------------------------------------------------------------
@@ -384,18 +668,21 @@ def _gated_case(kind, seed):
     x, gate, up, down = randn(seed, (batch, tokens, d), (d, d_ff), (d, d_ff), (d_ff, d))
     if kind["numbers"] == "all gates closed":
         x, gate = 30 * x.abs() + 10, -gate.abs() - 1
-    return Case((_tokens(kind["numbers"], x), gate, up, down, kind["activation"]))
+    stored = torch.cat([gate, up], 1).T.contiguous(), down.T.contiguous()
+    return Case((_tokens(kind["numbers"], x), *stored, kind["activation"]))
 
 
-def gated_feed_forward(x, w_gate, w_up, w_down, activation):
-    """(activation(x w_gate) · (x w_up)) w_down."""
-    return (ACTIVATIONS[activation](x @ w_gate) * (x @ w_up)) @ w_down
+def gated_feed_forward(x, w_gate_up, w_down, activation):
+    """(activation(x w_gate) · (x w_up)) w_down, with the matrices as Phi-3 stores them."""
+    d_ff = w_down.shape[1]
+    gate, up = F.linear(x, w_gate_up[:d_ff]), F.linear(x, w_gate_up[d_ff:])
+    return F.linear(ACTIVATIONS[activation](gate) * up, w_down)
 
 
-def _gated(join, activate=None):
-    def answer(x, w_gate, w_up, w_down, activation):
+def _gated(join, activate=None, parts=lambda both: both.chunk(2, dim=-1)):
+    def answer(x, w_gate_up, w_down, activation):
         act = activate or ACTIVATIONS[activation]
-        return join(act, x @ w_gate, x @ w_up) @ w_down
+        return join(act, *parts(x @ w_gate_up.T)) @ w_down.T
 
     return answer
 
@@ -425,16 +712,35 @@ GATED = Exercise(
     axes=("batch", "tokens", "d_model"),
     tolerance=2e-5,
     hints=(
-        "Two products of x side by side, both d_ff wide. One of the two goes through the "
-        "activation: which, by its name?",
-        "The two meet number by number, with `*`. Then back to d_model.",
-        "The gate is what is activated; what it lets through, `up`, stays as it is.",
+        "One product with `w_gate_up` gives 2 · d_ff numbers for each token. Which of them belong "
+        "to the gate, and on which axis do they stand?",
+        "One of the two halves goes through the activation: which, by its name? Then they meet "
+        "number by number, with `*`, and `w_down` takes them back to d_model.",
+        "The gate is what is activated; what it lets through, `up`, stays as it is. And both "
+        "matrices are stored turned, as in `nn.Linear`.",
     ),
     variants={
         "wrong-branch": Variant(
-            "You activate `up` and leave the gate bare. From scratch nobody would notice; loaded "
-            "weights would be wrong.",
+            "You activate `up` and leave the gate bare, or you take the second half for the gate. "
+            "From scratch nobody would notice; loaded weights would be wrong.",
             _gated(lambda act, g, u: g * act(u)),
+        ),
+        "interleaved": Variant(
+            "You take every other unit for the gate. The gate's units stand together, before "
+            "those of `up`.",
+            _gated(
+                lambda act, g, u: act(g) * u,
+                parts=lambda both: (both[..., ::2], both[..., 1::2]),
+            ),
+        ),
+        "gate-twice": Variant(
+            "The gate multiplies itself; `up` is not used.",
+            _gated(lambda act, g, u: act(g) * g),
+        ),
+        "reversed": Variant(
+            "The units of the two halves meet in the wrong order: unit j of the gate belongs to "
+            "unit j of `up`.",
+            _gated(lambda act, g, u: act(g) * u.flip(-1)),
         ),
         "of-the-product": Variant(
             "You activate the product. The gate alone is activated, then it multiplies.",
@@ -459,15 +765,16 @@ GATED = Exercise(
         ),
         "one-gelu": Variant(
             'You take the exact GELU for "gelu_tanh" too. That name means the approximation.',
-            lambda x, w_gate, w_up, w_down, activation: gated_feed_forward(
-                x, w_gate, w_up, w_down, activation.removesuffix("_tanh")
+            lambda x, w_gate_up, w_down, activation: gated_feed_forward(
+                x, w_gate_up, w_down, activation.removesuffix("_tanh")
             ),
         ),
         "down-too-early": Variant(
             "You multiply after `w_down`, in d_model numbers. The gate and `up` meet while they "
             "are d_ff wide; then `w_down` takes them back.",
-            lambda x, w_gate, w_up, w_down, activation: (
-                (ACTIVATIONS[activation](x @ w_gate) @ w_down) * (x @ w_up @ w_down)
+            lambda x, w_gate_up, w_down, activation: (
+                (ACTIVATIONS[activation](x @ w_gate_up.T.chunk(2, 1)[0]) @ w_down.T)
+                * (x @ w_gate_up.T.chunk(2, 1)[1] @ w_down.T)
             ),
         ),
         "sigmoid": Variant(
@@ -476,14 +783,17 @@ GATED = Exercise(
         ),
         "activation-last": Variant(
             "The activation stands at the end, after `w_down`. It belongs to the gate.",
-            lambda x, w_gate, w_up, w_down, activation: ACTIVATIONS[activation](
-                ((x @ w_gate) * (x @ w_up)) @ w_down
+            lambda x, w_gate_up, w_down, activation: ACTIVATIONS[activation](
+                _gated(lambda act, g, u: g * u)(x, w_gate_up, w_down, activation)
             ),
         ),
         "activation-first": Variant(
-            "You activate x itself, before `w_gate`. What goes through the activation is x w_gate.",
-            lambda x, w_gate, w_up, w_down, activation: (
-                ((ACTIVATIONS[activation](x) @ w_gate) * (x @ w_up)) @ w_down
+            "You activate x itself, before the gate's matrix. What goes through the activation is "
+            "what comes out of that.",
+            lambda x, w_gate_up, w_down, activation: (
+                (ACTIVATIONS[activation](x) @ w_gate_up.T.chunk(2, 1)[0])
+                * (x @ w_gate_up.T.chunk(2, 1)[1])
+                @ w_down.T
             ),
         ),
         "added": Variant(
@@ -499,11 +809,11 @@ GATED = Exercise(
             lambda x, *weights: x + gated_feed_forward(x, *weights),
         ),
         "no-up": Variant(
-            "`w_up` is never used: that is the plain MLP with the gate's matrix.",
+            "The half of `up` is never used: that is the plain MLP with the gate's matrix.",
             _gated(lambda act, g, u: act(g)),
         ),
         "no-gate": Variant(
-            "`w_gate` is never used: that is the plain MLP.",
+            "The gate's half is never used: that is the plain MLP.",
             _gated(lambda act, g, u: act(u)),
         ),
     },
@@ -921,140 +1231,7 @@ WITHOUT = Exercise(
 )
 
 
-# --- find the bug ---------------------------------------------------------------------------
-
-
-def gelu_tanh(x):
-    """PyTorch's own approximation."""
-    return F.gelu(x, approximate="tanh")
-
-
-def _tanh(inner, outer=lambda x, t: 0.5 * x * (1 + t)):
-    return lambda x: outer(x, torch.tanh(inner(x)))
-
-
-_ROOT = math.sqrt(2 / math.pi)
-
-
-def _constant_cubed(cases, values, expected):
-    """0.044715 to the third is nearly nothing, but not quite."""
-    x = torch.cat([case.args[0].flatten() for case in cases])
-    given = torch.cat([value.flatten() for value in values]).to(x)
-    if torch.allclose(given, _tanh(lambda x: _ROOT * (x + (0.044715 * x) ** 3))(x), atol=1e-6):
-        return Finding(
-            "cube-of-the-constant-too",
-            "The cube is taken of 0.044715 as well. In the formula it belongs to the last x only.",
-        )
-    return None
-
-
-BUG = Exercise(
-    name="gelu_tanh",
-    lesson=LESSON,
-    title="find the bug: a bracket",
-    domain=CURVE,
-    forbids=("gelu", "gelu_"),
-    special=_one_number_alone,
-    witness=gelu_tanh,
-    reference=gelu_tanh,
-    properties=(_constant_cubed,),
-    axes=(),
-    tolerance=1e-6,
-    smallest=1,
-    hints=(
-        "Near 0 it agrees with the formula, for larger x it does not. Which part of the argument "
-        "grows fastest?",
-        "Compare what √(2/π) multiplies in the formula and in the code.",
-        "In the formula it stands before a bracket.",
-    ),
-    variants={
-        "as given": Variant(
-            "The bug is still in. Near zero it agrees with the formula; at x = 2 it does not.",
-            _tanh(lambda x: _ROOT * x + 0.044715 * x**3),
-            to_do=True,
-        ),
-        "exact": Variant(
-            "That is the exact GELU, by erf. It is right to prefer it, but GPT-2's weights were "
-            "trained with the approximation, and here you are asked to fix that.",
-            F.gelu,
-        ),
-        "squared": Variant(
-            "There is a square now where the cube was. A square has no sign: negative x would no "
-            "longer mirror positive ones.",
-            _tanh(lambda x: _ROOT * (x + 0.044715 * x**2)),
-        ),
-        "cube-without-sign": Variant(
-            "The cube has lost its sign: below 0 it should be negative, like x.",
-            _tanh(lambda x: _ROOT * (x + 0.044715 * x.abs() ** 3)),
-        ),
-        "no-root": Variant(
-            "The bracket is right now, but 2/π has lost its root.",
-            _tanh(lambda x: 2 / math.pi * (x + 0.044715 * x**3)),
-        ),
-        "root-of-two-only": Variant(
-            "The root is taken of the 2 alone: √2 / π. It belongs to all of 2 / π.",
-            _tanh(lambda x: math.sqrt(2) / math.pi * (x + 0.044715 * x**3)),
-        ),
-        "root-of-pi-only": Variant(
-            "The root is taken of π alone: 2 / √π. It belongs to all of 2 / π.",
-            _tanh(lambda x: 2 / math.sqrt(math.pi) * (x + 0.044715 * x**3)),
-        ),
-        "no-one": Variant(
-            "The bracket is right now, but the 1 in front of the tanh is gone.",
-            _tanh(lambda x: _ROOT * (x + 0.044715 * x**3), lambda x, t: 0.5 * x * t),
-        ),
-        "one-outside": Variant(
-            "The tanh is added to x / 2 instead of to the 1: a bracket is missing. x multiplies "
-            "all of (1 + tanh).",
-            _tanh(lambda x: _ROOT * (x + 0.044715 * x**3), lambda x, t: 0.5 * x + t),
-        ),
-        "sigmoid-for-tanh": Variant(
-            "There is a sigmoid where the tanh was. (1 + tanh z) / 2 is the sigmoid of 2 z, not "
-            "of z.",
-            lambda x: x * torch.sigmoid(_ROOT * (x + 0.044715 * x**3)),
-        ),
-        "minus": Variant(
-            "The bracket is right now, but the cube is subtracted.",
-            _tanh(lambda x: _ROOT * (x - 0.044715 * x**3)),
-        ),
-        "factored-x": Variant(
-            "x times (1 + 0.044715 x³) has a fourth power in it; x · (1 + 0.044715 x²) would be "
-            "the cube.",
-            _tanh(lambda x: _ROOT * x * (1 + 0.044715 * x**3)),
-        ),
-        "cube-of-the-sum": Variant(
-            "The cube is taken of the whole bracket. In the formula it belongs to the last x only.",
-            _tanh(lambda x: _ROOT * (x + 0.044715 * x) ** 3),
-        ),
-        "cube-of-the-argument": Variant(
-            "The cube is taken of all that goes into the tanh. In the formula it belongs to the "
-            "last x only.",
-            _tanh(lambda x: (_ROOT * (x + 0.044715 * x)) ** 3),
-        ),
-        "cube-outside": Variant(
-            "The x³ multiplies the whole bracket. In the formula it belongs to 0.044715 only.",
-            _tanh(lambda x: _ROOT * (x + 0.044715) * x**3),
-        ),
-        "cube-of-the-tanh": Variant(
-            "The cube is taken of the tanh. In the formula it stands inside, at the last x.",
-            lambda x: 0.5 * x * (1 + torch.tanh(_ROOT * (x + 0.044715 * x)) ** 3),
-        ),
-        "cube-dropped": Variant(
-            "The cube is gone. tanh(√(2/π) x) alone is a coarser approximation.",
-            _tanh(lambda x: _ROOT * x),
-        ),
-        "not-halved": Variant(
-            "The bracket is right now, but the 0.5 in front is gone.",
-            _tanh(lambda x: _ROOT * (x + 0.044715 * x**3), lambda x, t: x * (1 + t)),
-        ),
-        "root-on-cube": Variant(
-            "Now √(2/π) multiplies the cube alone, and should multiply x too.",
-            _tanh(lambda x: x + _ROOT * 0.044715 * x**3),
-        ),
-    },
-)
-
-EXERCISES = [PLAIN, GELU, GATED, EDIT, WITHOUT, BUG]
+EXERCISES = [PLAIN, GELU, SLOPE, GATED, EDIT, WITHOUT]
 QUESTIONS = [
     Item(
         "05-alone",
@@ -1145,13 +1322,15 @@ QUESTIONS = [
                 right=True,
             ),
             Option(
-                "an MLP that trains more slowly",
-                "It is not slow, it is poor: no training can make it anything but linear.",
+                "a linear layer with more room than one matrix: 8 · d_model² numbers can be "
+                "learned",
+                "They are there, and they are trained. But what comes out is x times one matrix "
+                "of d_model × d_model, and d_model² numbers are enough to write that down.",
             ),
             Option(
-                "the same, since attention has a softmax",
-                "The softmax decides which tokens are heard. What a token makes of what it heard "
-                "stays linear.",
+                "a matrix of d_model × 4 · d_model, since the width in the middle stays",
+                "The second matrix brings it back to d_model. The product of the two no longer "
+                "knows how wide it was in between.",
             ),
         ),
     ),

@@ -1302,7 +1302,7 @@ def _make_paths(kind, seed):
         "no sub-layer": 0,
         "one sub-layer": 1,
         "two sub-layers": 2,
-        "seven sub-layers": 7,
+        "six sub-layers": 6,  # more would be slow for those who list every order
     }.get(kind["how many"], many)
     d = {"d = 1": 1, "as many numbers as lengths": many + 1}.get(kind["width"], d)
     x, stack = randn(seed, (d,), (many, d, d))
@@ -1420,6 +1420,14 @@ def _first_only(x, sublayers):
     return torch.stack(rows)
 
 
+def _last_only(x, sublayers):
+    """One path of each length: the last m sub-layers."""
+    rows = [x]
+    for matrix in sublayers:
+        rows = [x, *(row @ matrix for row in rows)]
+    return torch.stack(rows)
+
+
 def _counts(right):
     """How many paths there are of each length, as a column."""
     n = len(right) - 1
@@ -1437,7 +1445,7 @@ PATHS = Exercise(
                 "no sub-layer",
                 "one sub-layer",
                 "two sub-layers",
-                "seven sub-layers",
+                "six sub-layers",
             ),
             "width": ("several numbers", "d = 1", "as many numbers as lengths"),
             "numbers": (
@@ -1482,6 +1490,11 @@ PATHS = Exercise(
             "Row m holds one path only, through the first m sub-layers. There are more paths of "
             "that length.",
             _first_only,
+        ),
+        "last-only": Variant(
+            "Row m holds one path only, through the last m sub-layers: at each sub-layer all paths "
+            "become one longer. Each of them may also skip it. What becomes of those?",
+            spoil=lambda case, right: _last_only(*case.args),
         ),
         "identity-missing": Variant(
             "Row 0 is zero in yours. The path that takes no sub-layer is x itself.",

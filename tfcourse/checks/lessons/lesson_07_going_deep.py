@@ -7,7 +7,9 @@ import math
 import torch
 import torch.nn.functional as F
 
+from tfcourse import attention
 from tfcourse.checks.exercise import Case, Domain, Exercise, Finding, Variant, randn, unequal
+from tfcourse.checks.judging import same
 from tfcourse.checks.quiz import Item, Option
 
 LESSON = "07_going_deep"
@@ -552,12 +554,13 @@ NORM_VJP = Exercise(
     tolerance=5e-5,
     smallest=1,
     hints=(
-        "Work out three things first, each with `keepdim=True` over the last axis: the size that x "
-        "is divided by, the normalized y, and the mean of g · y.",
-        "Two parts of g can have no effect, because the norm undoes them: what is the same in all "
-        "numbers of a token, and what points along y. Take both away from g.",
+        "Go forward first, each step with `keepdim=True` over the last axis: the size that x is "
+        "divided by, and the normalized y. Then take two parts away from g: what is the same in "
+        "all numbers of a token, and what points along y.",
+        "The part along y: u = y / √d has a length of 1. Write (g · u) u with y in place of u. "
+        "What do the two roots make together, and what is a sum of d products divided by d?",
         "What is left of g is divided by the same size that x was divided by, the root of variance "
-        "+ eps. The variance is the biased one.",
+        "+ eps. The variance is the mean of the squares: divided by d, not by d − 1.",
     ),
     variants={
         "only-divided": Variant(
@@ -603,6 +606,12 @@ NORM_VJP = Exercise(
                 lambda right, g, y, size: right - (y.shape[-1] - 1) * y * _along(g, y) / size
             ),
         ),
+        "one-root": Variant(
+            "Along y you divide by √d only once. In (g · u) u the vector u stands twice.",
+            spoil=_spoiled_vjp(
+                lambda right, g, y, size: right - (y.shape[-1] ** 0.5 - 1) * y * _along(g, y) / size
+            ),
+        ),
         "sign": Variant(
             "The part of g along y is added; it has to be taken away.",
             spoil=_spoiled_vjp(lambda right, g, y, size: right + 2 * y * _along(g, y) / size),
@@ -617,8 +626,9 @@ NORM_VJP = Exercise(
             _vjp_with(lambda variance, eps: variance.sqrt() + eps),
         ),
         "y-without-eps": Variant(
-            "Your y is divided by the root of the variance, without eps. y is what the norm gives: "
-            "it is divided by s, which has eps in it.",
+            "You take the part along y away as if eps were 0. Is your y divided by the root of the "
+            "variance, without eps? y is what the norm gives: it is divided by s, which has eps in "
+            "it. Or do you divide by y · y? Take the length of y to be √d.",
             spoil=_without_eps,
         ),
         "unit-length": Variant(
@@ -642,6 +652,469 @@ NORM_VJP = Exercise(
             "You give the normalized x. Asked is the gradient at x, from the gradient g at the "
             "output.",
             spoil=_spoiled_vjp(lambda right, g, y, size: y),
+        ),
+    },
+)
+
+
+# --- attention_vjp --------------------------------------------------------------------------
+
+SATURATED = (
+    "scores in the hundreds, so that every other query takes one key alone",
+    "scores of minus some hundreds, so that every other query takes one key alone",
+)
+UNATTENDED = ("a query with nothing to attend", "a sequence with nothing to attend")
+
+
+def attention_vjp(q, k, v, g, mask=None):
+    """The gradients at q, k and v from the gradient g at the output, by PyTorch's own rules."""
+    with torch.enable_grad():
+        given = [t.detach().requires_grad_() for t in (q, k, v)]
+        out = attention.scaled_dot_product_attention(*given, mask)
+        return torch.autograd.grad(out, given, g)
+
+
+def _attention_sizes(kind, seed):
+    """batch, heads, queries, keys, d_head, d_value: all different but for what `kind` says."""
+    sizes = unequal(seed, 6)
+    ones = ("a batch of one", "one head", "one query", "one key", "d_head 1", "d_value 1")
+    if kind in ones:
+        sizes[ones.index(kind)] = 1
+    if kind == "as many queries as keys and as sequences":
+        sizes[2] = sizes[3] = sizes[0]
+    if kind == "d_value as d_head":
+        sizes[5] = sizes[4]
+    return sizes
+
+
+def _attention_mask(kind, seed, batch, heads, queries, keys):
+    chosen = torch.Generator().manual_seed(seed)
+    causal = torch.ones(queries, keys, dtype=torch.bool).tril(max(0, keys - queries))
+    padding = attention.padding_mask(
+        torch.randint(1, keys + 1, (batch,), generator=chosen), keys
+    ).clone()
+    if kind == UNATTENDED[0]:
+        causal[seed % queries] = False
+    if kind == UNATTENDED[1]:
+        padding[seed % batch] = False
+    drawn = torch.rand((batch, heads, queries, keys), generator=chosen)
+    drawn = (drawn < 0.5) | (drawn == drawn.amax(-1, keepdim=True))  # one key at least for each
+    return {
+        "no mask": None,
+        "causal mask": causal,
+        "padding mask": padding,
+        "a mask per head": drawn[0],
+        "a mask for every query of every head": drawn,
+        UNATTENDED[0]: causal,
+        UNATTENDED[1]: padding,
+    }[kind]
+
+
+def _make_attention_vjp(kind, seed):
+    batch, heads, queries, keys, d_head, d_value = _attention_sizes(kind["sizes"], seed)
+    saturated = kind["numbers"] in SATURATED
+    if saturated and kind["sizes"] in ("d_head 1", "d_value as d_head"):
+        return None
+    # Large scores are whole multiples of 1/128, divided by 2: exact, however one gets them.
+    d_head = 4 if saturated else d_head
+    at_q, at_k = (batch, heads, queries), (batch, heads, keys)
+    q, k, v, g = randn(seed, (*at_q, d_head), (*at_k, d_head), (*at_k, d_value), (*at_q, d_value))
+    if saturated:  # scores 40 apart where the query says so, and from 120 on
+        q, k = (8 * q).round() / 8, (8 * k).round() / 8
+        q[..., 0] = 40 * (torch.arange(queries) % 2 == 0)
+        k[..., 0] = 6 + 2 * torch.randperm(keys, generator=torch.Generator().manual_seed(seed))
+        k[..., 0] *= 1 if kind["numbers"] == SATURATED[0] else -1
+    if kind["numbers"] == "tiny numbers":
+        q, k = 0.01 * q, 0.01 * k
+    if kind["values"] == "values far from zero":
+        v = v + 3
+    if kind["values"] == "all values alike":
+        v = v[:, :, :1].repeat(1, 1, keys, 1)
+    if kind["gradient"] == "a gradient at one query alone":
+        g = g * (torch.arange(queries) == seed % queries)[:, None]
+    if kind["gradient"] == "a gradient of zero":
+        g = 0 * g
+    mask = _attention_mask(kind["mask"], seed, batch, heads, queries, keys)
+    nan = None
+    if kind["mask"] in UNATTENDED and not saturated:
+        nan = _UNATTENDED_ROW
+    elif saturated and kind["mask"] not in UNATTENDED:
+        nan = _TOO_LARGE
+    args = (q, k, v, g) if mask is None else (q, k, v, g, mask)
+    return Case(args, gradients=False, nan=nan)  # nobody goes back through the way back
+
+
+_UNATTENDED_ROW = (
+    "nan-rows",
+    "Right, but for the query that may attend to nothing: its weights are 0/0, NaN, and from there "
+    "NaN gets into the gradient of every key and value. Such a query has weights of zero.",
+)
+_TOO_LARGE = (
+    "overflow",
+    "Right, until the scores get large: exp(120) is too large for a float32, exp(−120) is 0, and "
+    "∞/∞ and 0/0 are not numbers. `torch.softmax` can handle them.",
+)
+
+
+def _of_other_masks():
+    """Masks that broadcast in ways that few think of."""
+    q, k, v, g = randn(7, (2, 3, 4, 5), (2, 3, 6, 5), (2, 3, 6, 7), (2, 3, 4, 7))
+    of_queries = (torch.arange(4) != 1)[:, None].expand(2, 1, 4, 1).clone()
+    words = "a mask of one row, (1, keys)", "a mask of one column, (batch, 1, queries, 1)"
+    return [
+        Case((q, k, v, g, (torch.arange(6) != 2)[None]), gradients=False, note=words[0]),
+        Case(
+            (q, k, v, g, of_queries),
+            gradients=False,
+            note=words[1],
+            nan=_UNATTENDED_ROW,
+            edge=True,
+        ),
+    ]
+
+
+def _shares(q, k, mask=None, scale=None, dim=-1, fill=-math.inf):
+    scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, fill)
+    return torch.softmax(scores, dim).nan_to_num(0.0)
+
+
+def _common(p, dp):
+    return (p * dp).sum(-1, keepdim=True)
+
+
+def _moved(p, dp):
+    return p * (dp - _common(p, dp))
+
+
+def _given_back(q, k, v, g, p, ds):
+    return ds @ k, ds.mT @ q, p.mT @ g
+
+
+def _attention_back(shares=_shares, moved=_moved, given=_given_back, scale=None):
+    """Attention's backward pass with one of its steps done in another way."""
+
+    def answer(q, k, v, g, mask=None):
+        p = shares(q, k, mask)
+        by = q.shape[-1] ** -0.5 if scale is None else scale(q, v)
+        return given(q, k, v, g, p, by * moved(p, g @ v.mT))
+
+    return answer
+
+
+def _times_at(q_times, k_times, v_times=lambda root: 1.0):
+    """Each of the three multiplied by something, made of √d_head."""
+
+    def given(q, k, v, g, p, ds):
+        root = q.shape[-1] ** 0.5
+        dq, dk, dv = _given_back(q, k, v, g, p, ds)
+        return q_times(root) * dq, k_times(root) * dk, v_times(root) * dv
+
+    return _attention_back(given=given)
+
+
+def _as_it_is(root):
+    return 1.0
+
+
+def _root(root):
+    return root
+
+
+def _one_over(root):
+    return 1 / root
+
+
+def _unscaled(q, k, mask=None):
+    return _shares(q, k, mask, 1.0)
+
+
+def _mask_too_late(q, k, v, g, mask=None):
+    """The mask is applied to the gradient at the scores alone."""
+    p = _shares(q, k)
+    ds = _moved(p, g @ v.mT) * q.shape[-1] ** -0.5
+    return _given_back(q, k, v, g, p, ds if mask is None else ds.masked_fill(~mask, 0.0))
+
+
+def _in_another_order(a, b, c):
+    """The three gradients, returned in an order that nobody asked for."""
+
+    def given(*pieces):
+        three = _given_back(*pieces)
+        return three[a], three[b], three[c]
+
+    return _attention_back(given=given)
+
+
+def _forbidden_keys_get_nothing(cases, values, expected):
+    triples = list(zip(cases, values, expected, strict=True))
+    if not all(same(v, e, 2e-4) for c, v, e in triples if len(c.args) < 5):
+        return None  # something else is wrong
+    for case, (_, dk, dv), _ in triples:
+        if len(case.args) < 5:
+            continue
+        q, k, _, _, mask = case.args
+        seen = mask.expand(*q.shape[:-1], k.shape[-2]).any(dim=-2)  # (batch, heads, keys)
+        if (dk.abs().amax(-1) > 1e-3)[~seen].any() or (dv.abs().amax(-1) > 1e-3)[~seen].any():
+            return Finding(
+                "forbidden-key",
+                "A key that no query may attend to still gets a gradient, or its value does "
+                f"({case.note}). Whatever they are, the output is the same.",
+            )
+    return None
+
+
+def _some_are_right(cases, values, expected):
+    """Which of the three gradients are right in all cases, where only some are."""
+    good = [
+        all(same(v[i], e[i], 2e-4) for v, e in zip(values, expected, strict=True)) for i in range(3)
+    ]
+    if good == [False, False, True]:
+        return Finding(
+            "only-v",
+            "The gradient at v is right, so your weights are. Those at q and k are not yet: the "
+            "mistake is on the way back from the weights to the scores, or from there to q and k.",
+        )
+    if good == [True, False, True] or good == [False, True, True]:
+        right, other = ("q", "k") if good[0] else ("k", "q")
+        return Finding(
+            f"all-but-{other}",
+            f"The gradients at {right} and v are right, so you have the one at the scores. Only "
+            f"the last step is wrong, from the scores to {other}.",
+        )
+    if good == [True, True, False]:
+        return Finding(
+            "all-but-v",
+            "The gradients at q and k are right. The one at v is not: how does a value get into "
+            "the outputs, and into which of them?",
+        )
+    return None
+
+
+ATTENTION_VJP = Exercise(
+    name="attention_vjp",
+    lesson=LESSON,
+    title="the gradient through attention",
+    domain=Domain(
+        kinds={
+            "mask": (
+                "no mask",
+                "causal mask",
+                "padding mask",
+                "a mask per head",
+                "a mask for every query of every head",
+                *UNATTENDED,
+            ),
+            "sizes": (
+                "unequal sizes",
+                "a batch of one",
+                "one head",
+                "one query",
+                "one key",
+                "d_head 1",
+                "d_value 1",
+                "d_value as d_head",
+                "as many queries as keys and as sequences",
+            ),
+            "numbers": ("ordinary numbers", "tiny numbers", *SATURATED),
+            "values": ("ordinary values", "values far from zero", "all values alike"),
+            "gradient": (
+                "an ordinary gradient",
+                "a gradient at one query alone",
+                "a gradient of zero",
+            ),
+        },
+        make=_make_attention_vjp,
+        edges=(
+            *UNATTENDED,
+            *SATURATED,
+            "one key",
+            "all values alike",
+            "a gradient of zero",
+        ),
+    ),
+    special=_of_other_masks,
+    forbids=(
+        "grad",
+        "backward",
+        "vjp",
+        "jvp",
+        "jacobian",
+        "jacrev",
+        "jacfwd",
+        "linearize",
+        "make_dual",
+        "attention_vjp",
+        "_softmax_backward_data",
+        "softmax_backward_data",
+    ),
+    witness=attention_vjp,
+    reference=attention.attention_vjp,
+    axes=("batch", "heads", "tokens", "d"),
+    properties=(_forbidden_keys_get_nothing, _some_are_right),
+    tolerance=2e-4,
+    smallest=1,
+    hints=(
+        "Go back step by step, and write down the shape of each thing: the weights p, the gradient "
+        "at them, the gradient at the scores. All three are (batch, heads, queries, keys).",
+        "Which keys' weights would make the loss grow more than the query's weights do on average? "
+        "The average is one number for each query, so it keeps its axis, and the weights count in "
+        "it: `keepdim=True`.",
+        "A score is a product of a query and a key, divided by √d_head. What a key gets comes from "
+        "all queries, so the axis of the queries has to disappear: which of the two is transposed?",
+    ),
+    variants={
+        "scale-missing": Variant(
+            "You give q and k the gradient as if the scores were their plain products. On the way "
+            "forward these were divided by something.",
+            _times_at(_root, _root),
+        ),
+        "scale-missing-at-q": Variant(
+            "At k all is right. At q something is missing: the scores were divided, and that "
+            "concerns both.",
+            _times_at(_root, _as_it_is),
+        ),
+        "scale-missing-at-k": Variant(
+            "At q all is right. At k something is missing: the scores were divided, and that "
+            "concerns both.",
+            _times_at(_as_it_is, _root),
+        ),
+        "scaled-twice": Variant(
+            "At q and k you divide by d_head, which is √d_head twice. The scores were divided by "
+            "the root, once.",
+            _times_at(_one_over, _one_over),
+        ),
+        "scaled-at-v": Variant(
+            "The gradient at v is divided by √d_head too. That division is one of the scores; the "
+            "values have no part in them.",
+            _times_at(_as_it_is, _as_it_is, _one_over),
+        ),
+        "multiplied-by-the-root": Variant(
+            "You multiply by √d_head on the way back. Something that was made smaller on the way "
+            "forward has less effect, so its gradient is smaller too.",
+            _attention_back(scale=lambda q, v: q.shape[-1] ** 0.5),
+        ),
+        "weights-unscaled": Variant(
+            "Your weights come from undivided scores, though on the way back you divide. Divide "
+            "before the softmax, too.",
+            _attention_back(_unscaled),
+        ),
+        "never-scaled": Variant(
+            "√d_head is nowhere in it: neither in the weights nor on the way back.",
+            _attention_back(_unscaled, scale=lambda q, v: 1.0),
+        ),
+        "scale-of-d-value": Variant(
+            "You divide by √d_value. The scores are products of queries and keys.",
+            _attention_back(scale=lambda q, v: v.shape[-1] ** -0.5),
+        ),
+        "nothing-taken-off": Variant(
+            "You multiply by the weights, but nothing is taken off first. The weights of a query "
+            "always sum to 1: what all its keys have in common can have no effect.",
+            _attention_back(moved=lambda p, dp: p * dp),
+        ),
+        "plain-mean": Variant(
+            "You take off the plain mean over the keys. A key with a large weight should count for "
+            "more in it: the mean is one with the query's own weights.",
+            _attention_back(moved=lambda p, dp: p * (dp - dp.mean(-1, keepdim=True))),
+        ),
+        "plain-sum": Variant(
+            "You take off the sum over the keys without their weights.",
+            _attention_back(moved=lambda p, dp: p * (dp - dp.sum(-1, keepdim=True))),
+        ),
+        "mean-of-the-products": Variant(
+            "You take the mean of p · dp. The weights sum to 1 already, so a weighted mean is "
+            "their sum; you divide by the number of keys once more.",
+            _attention_back(moved=lambda p, dp: p * (dp - (p * dp).mean(-1, keepdim=True))),
+        ),
+        "over-queries": Variant(
+            "What you take off is summed over the queries. Each query shares out its own weight "
+            "among its keys: sum over the keys.",
+            _attention_back(moved=lambda p, dp: p * (dp - (p * dp).sum(-2, keepdim=True))),
+        ),
+        "over-everything": Variant(
+            "What you take off is summed over queries and keys together. Each query has its own.",
+            _attention_back(moved=lambda p, dp: p * (dp - (p * dp).sum((-2, -1), keepdim=True))),
+        ),
+        "softmax-over-queries": Variant(
+            "Your weights sum to 1 over the queries. Each query shares out its weight among the "
+            "keys.",
+            _attention_back(lambda q, k, mask=None: _shares(q, k, mask, dim=-2)),
+        ),
+        "not-weighted": Variant(
+            "The weighted mean is taken off, but what is left is not multiplied by the weights. A "
+            "key with a weight of nearly 0 has nearly no slope.",
+            _attention_back(moved=lambda p, dp: dp - _common(p, dp)),
+        ),
+        "weighted-too-early": Variant(
+            "You take the mean off what is multiplied by the weights already. It should come off "
+            "first.",
+            _attention_back(moved=lambda p, dp: p * dp - _common(p, dp)),
+        ),
+        "log-softmax": Variant(
+            "That is the way back through a log-softmax. Here the values are mixed by the weights "
+            "themselves, not by their logarithms.",
+            _attention_back(moved=lambda p, dp: dp - p * dp.sum(-1, keepdim=True)),
+        ),
+        "no-softmax": Variant(
+            "You go back as if there were no softmax between the scores and the weights.",
+            _attention_back(moved=lambda p, dp: dp),
+        ),
+        "times-one-minus": Variant(
+            "p · (1 − p) is the slope of a weight with respect to its own score. But a score moves "
+            "the weights of all other keys as well.",
+            _attention_back(moved=lambda p, dp: p * (1 - p) * dp),
+        ),
+        "sign": Variant(
+            "The gradients at q and k have the wrong sign. The score of a key that is better than "
+            "the query's average should count as good.",
+            _attention_back(moved=lambda p, dp: -_moved(p, dp)),
+        ),
+        "swapped": Variant(
+            "The gradients at q and k have changed places.",
+            _in_another_order(1, 0, 2),
+        ),
+        "k-and-v-swapped": Variant(
+            "The gradients at k and v have changed places. Give them in the order q, k, v.",
+            _in_another_order(0, 2, 1),
+        ),
+        "turned-round": Variant(
+            "The order is turned round: give the gradient at q first, then k, then v.",
+            _in_another_order(2, 1, 0),
+        ),
+        "values-for-keys": Variant(
+            "From the gradient at the scores you go to q by the values. A score is made of a query "
+            "and a key.",
+            _attention_back(
+                given=lambda q, k, v, g, p, ds: (ds @ v, *_given_back(q, k, v, g, p, ds)[1:])
+            ),
+        ),
+        "v-alone": Variant(
+            "The gradient at v is right, those at q and k are zero. The weights depend on q and k.",
+            _attention_back(moved=lambda p, dp: 0 * dp),
+        ),
+        "mask-ignored": Variant(
+            "The mask is not used: without one all is right. A forbidden key has no weight.",
+            _attention_back(lambda q, k, mask=None: _shares(q, k)),
+        ),
+        "mask-inverted": Variant(
+            "The mask is read the wrong way round: here True means may attend.",
+            _attention_back(lambda q, k, mask=None: _shares(q, k, None if mask is None else ~mask)),
+        ),
+        "mask-after": Variant(
+            "You remove forbidden keys after the softmax: then the weights of the others no longer "
+            "sum to 1.",
+            _attention_back(lambda q, k, mask=None: _shares(q, k) * (1 if mask is None else mask)),
+        ),
+        "mask-on-the-way-back": Variant(
+            "The mask comes in on the way back only. On the way forward, forbidden keys have taken "
+            "weight from the others.",
+            _mask_too_late,
+        ),
+        "nothing-becomes-everything": Variant(
+            "A query that may attend to nothing attends to all keys in yours. It should give zeros "
+            "everywhere.",
+            _attention_back(lambda q, k, mask=None: _shares(q, k, mask, fill=-1e9)),
         ),
     },
 )
@@ -926,8 +1399,8 @@ FIRST_STD = Exercise(
     ),
     variants={
         "as given": Variant(
-            "This is the code as it was given. Three things in it are wrong: which matrices are "
-            "smaller, by how much, and what a norm's weight gets.",
+            "This is the code as it was given. Three things in it are wrong. Print what it gives "
+            "for every parameter of a block, and hold that beside what GPT-2's paper says.",
             _given_first_std,
             to_do=True,
         ),
@@ -1213,7 +1686,15 @@ CLIP_BY_NORM = Exercise(
     },
 )
 
-EXERCISES = [HOW_IT_ENDED, STREAM_GROWTH, NORM_VJP, RATE_AT, FIRST_STD, CLIP_BY_NORM]
+EXERCISES = [
+    HOW_IT_ENDED,
+    STREAM_GROWTH,
+    NORM_VJP,
+    ATTENTION_VJP,
+    RATE_AT,
+    FIRST_STD,
+    CLIP_BY_NORM,
+]
 QUESTIONS = [
     Item(
         "07-post",
@@ -1269,6 +1750,49 @@ QUESTIONS = [
                 "it is a million times smaller: it vanishes",
                 "Yes. What the norms do to it is the subject of this section.",
                 right=True,
+            ),
+        ),
+    ),
+    Item(
+        "07-common",
+        LESSON,
+        "One query, three keys. The gradient at its three weights is (5, 5, 5): if any one of them "
+        "could grow alone by a little, the loss would grow 5 times as much. What is the gradient "
+        "at the three scores?",
+        (
+            Option(
+                "(5, 5, 5)",
+                "If one score grows, do all the weights grow?",
+            ),
+            Option(
+                "5 times the weights",
+                "That would say that the loss changes when all scores grow together. What does the "
+                "softmax make of that?",
+            ),
+            Option(
+                "(0, 0, 0)",
+                "Yes: the weights sum to 1, so what one gains the others lose, and here they all "
+                "count the same.",
+                right=True,
+            ),
+        ),
+    ),
+    Item(
+        "07-row",
+        LESSON,
+        "FlashAttention needs the number Σ pⱼ dpⱼ for each query, but never holds a whole row of "
+        "weights. dpⱼ is g · vⱼ. Which of these is the same number?",
+        (
+            Option("g · g, the gradient with itself", "There is no value in it, and no weight."),
+            Option(
+                "g · o, the gradient with the output",
+                "Yes: the weights may go inside, Σ pⱼ (g · vⱼ) = g · Σ pⱼ vⱼ, and that sum is the "
+                "output.",
+                right=True,
+            ),
+            Option(
+                "g · the mean of the values",
+                "The values count by their weights. What do you get if you mix them so?",
             ),
         ),
     ),
@@ -1399,12 +1923,12 @@ QUESTIONS = [
     Item(
         "07-quiz-leak",
         LESSON,
-        "A colleague's language model reaches 0.05 nats per character on held-out text, far below "
-        "all others. What do you check first?",
+        "After only 200 steps of training, a colleague's language model reaches 0.05 nats per "
+        "character on held-out text, far below all others. What do you check first?",
         (
             Option(
                 "whether the held-out text was in the training data",
-                "Worth a look, but even text known by heart does not come that cheap so early.",
+                "Worth a look, as always. But 200 steps are too few to learn a text by heart.",
             ),
             Option(
                 "whether an output moves when a later token changes",

@@ -1,0 +1,113 @@
+"""Functions on a text of tokens, for exercises that take such a function as an argument.
+
+A case is plain data, so it holds `stand_in(name)`; `tfcourse.checks.running` puts the function in
+its place. Each takes (tokens, d_model) and gives (tokens, d_model + 1). No weight is random.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+def stand_in(name: str) -> dict[str, str]:
+    """Plain data that stands for one of `MIXERS`; ValueError where there is none of that name."""
+    if name not in MIXERS:
+        raise ValueError(f"name must be one of {', '.join(MIXERS)}. Got {name!r}.")
+    return {"mixer": name}
+
+
+def is_stand_in(value) -> bool:
+    """Whether a value is one that `stand_in` gave."""
+    return isinstance(value, dict) and value.keys() == {"mixer"}
+
+
+def _matrix(rows: int, columns: int, number: int, like: Tensor) -> Tensor:
+    """A fixed matrix without any pattern to speak of, of the type of `like`."""
+    entries = torch.arange(1, rows * columns + 1, device=like.device) + 100 * number
+    return (1.3 * entries.to(like.dtype)).sin().reshape(rows, columns) / math.sqrt(rows)
+
+
+def _values(x: Tensor) -> Tensor:
+    return x @ _matrix(x.shape[1], x.shape[1] + 1, 0, x)
+
+
+def _scores(x: Tensor) -> Tensor:
+    """What the place asks for, and each token offers.
+
+    Nothing here may be hard to see: the queries are those of the places, so that no output depends
+    on a token by its query alone, and the scores stay between -2 and 2, so that no weight vanishes.
+    """
+    d = x.shape[1]
+    q, k = 0.5 + _matrix(x.shape[0], d, 1, x).abs(), x @ _matrix(d, d, 2, x)
+    return 2 * (q @ k.T / (2 * math.sqrt(d))).tanh()
+
+
+def _attention(x: Tensor, mask: Tensor) -> Tensor:
+    weights = _scores(x).masked_fill(~mask, -math.inf).softmax(-1)
+    return weights.masked_fill(~mask, 0.0) @ _values(x)
+
+
+def _distance(x: Tensor) -> Tensor:
+    """How far before its query a key stands: (queries, keys)."""
+    place = torch.arange(x.shape[0], device=x.device)
+    return place[:, None] - place
+
+
+def _seen(x: Tensor, allowed: Callable[[Tensor], Tensor]) -> Tensor:
+    return _attention(x, allowed(_distance(x)))
+
+
+def _mask_too_late(x: Tensor) -> Tensor:
+    return 10 * _scores(x).softmax(-1).tril() @ _values(x)
+
+
+def _never_looked_at(x: Tensor) -> Tensor:
+    place = torch.arange(x.shape[0], device=x.device)
+    return _attention(x, (place != 1).expand(x.shape[0], -1))
+
+
+def _of_others(x: Tensor, back: int) -> Tensor:
+    """The values of the token that stands `back` places before; zeros where there is none."""
+    values = _values(x)
+    none = torch.zeros_like(values[: abs(back)])
+    if back > 0:
+        return torch.cat([none, values[:-back]])[: x.shape[0]]
+    return torch.cat([values[-back:], none])
+
+
+def _into_number(x: Tensor, number: int) -> Tensor:
+    values = _values(x).tanh()
+    columns = torch.arange(values.shape[1], device=x.device)
+    return values + (columns == columns[number]) * _of_others(x, -1)
+
+
+def _of_the_last_number(x: Tensor) -> Tensor:
+    return _values(x).tanh() + x[:, -1].mean()
+
+
+def _only_rounding(x: Tensor) -> Tensor:
+    """Each token by itself, and last digits like those that rounding leaves: 6e-8 at most."""
+    last_digits = 6e-8 * (1e4 * x.sum()).round().sin()
+    return 0.2 + 0.1 * _values(x).tanh() + last_digits
+
+
+MIXERS: dict[str, Callable[[Tensor], Tensor]] = {
+    "causal attention": lambda x: _seen(x, lambda back: back >= 0),
+    "attention without a mask": lambda x: _seen(x, lambda back: back == back),
+    "a causal mask after the softmax": _mask_too_late,
+    "a mask that shows the next token too": lambda x: _seen(x, lambda back: back >= -1),
+    "a mask that hides each token from itself": lambda x: _seen(x, lambda back: back > 0),
+    "attention that never looks at token 1": _never_looked_at,
+    "the mean of all tokens": lambda x: _values(x).mean(0).expand(x.shape[0], -1),
+    "each token by itself": lambda x: _values(x).tanh(),
+    "the token before": lambda x: _of_others(x, 1),
+    "a weak leak": lambda x: _values(x).tanh() + 1e-3 * _of_others(x, -1),
+    "a leak into the first number": lambda x: _into_number(x, 0),
+    "a leak into the last number": lambda x: _into_number(x, -1),
+    "a leak of the last number": _of_the_last_number,
+    "rounding alone": _only_rounding,
+}
