@@ -667,9 +667,10 @@ for name, mask in {"may_attend": causal, "may_not_attend": ~causal}.items():
 # Change one token at a time, and compare with the outputs for x as it was given. Change all numbers
 # of the token, and clearly: `torch.randn(x.shape[1])` gives as many random ones. (Doubling the
 # token would not do: a token of zeros stays as it is.) An output has changed if one of its numbers
-# has. A leak may be weak: each difference above 1e-6 counts, and what is below is rounding. `x`
-# itself must stay as it is; `x.clone()` is a copy. `t.any(dim=-1)` asks, row by row, whether any
-# entry is True, and `torch.stack(columns, dim=1)` puts a list of columns side by side.
+# has, up or down. A leak may be weak: each difference above about 1e-6 counts, between large
+# outputs too, and what is below is rounding. `x` itself must stay as it is; `x.clone()` is a copy.
+# `t.any(dim=-1)` asks, row by row, whether any entry is True, and `torch.stack(columns, dim=1)`
+# puts a list of columns side by side.
 
 
 # %% exercise="leaks" difficulty=2 minutes=12
@@ -936,9 +937,10 @@ merge_attention = check(merge_attention)
 # handle large numbers. For two pairs a and b, `f(*a, *b)` is the same as
 # `f(a[0], a[1], b[0], b[1])`.
 #
-# Do not put the tiles together again, neither with `torch.cat` nor in another way: in a long text
-# that would not fit. The check counts. It gives your code many small tiles, and looks at the
-# largest tensor that your code makes. Its size must not grow with the number of tiles.
+# Do not put the tiles together again, neither with `torch.cat` nor in a list of scores or outputs:
+# in a long text that would not fit. The check counts. It gives your code many small tiles, and adds
+# up, at every step, the numbers in all tensors that your code has made and still holds. That must
+# not grow with the number of tiles. Gradients must flow back to `q` and to every tile.
 
 
 # %% exercise="attention_in_tiles" difficulty=2 minutes=15

@@ -368,13 +368,15 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 # As for LayerNorm, `x` has any number of axes and the last one is d_model; `weight` is
 # (d_model,). `x` and `weight` come in the same type: float32, float64, float16 or bfloat16.
 #
-# - The result has the type that `x` came in.
+# - Half precision goes back to the half precision that `x` came in. (A float64 may lose digits on
+#   the way through float32, and may stay float32.)
 # - Half precision is worked out in float32: squares, mean and root. float16 numbers in the
-#   hundreds come too. (Whether you multiply by the weight before you go back to half precision or
-#   after it is your choice. A float64 may lose digits on the way through float32.)
+#   hundreds come too, in `x` and in `weight`. (Whether you multiply by the weight before you go
+#   back to half precision or after it is your choice. A rounding or two more in bfloat16 is no
+#   mistake that the check could see.)
 # - A token of zeros gives zeros, and its gradient stays finite.
 #
-# From sums and roots again, not from torch's own norms.
+# From sums and roots again, not from torch's own RMSNorm or LayerNorm.
 
 
 # %% exercise="rms_norm" difficulty=2 minutes=10

@@ -189,7 +189,8 @@ print(f"the two differ by at most {apart.max():.4f}, at x = {abs(grid[apart.argm
 #
 # Of the exact GELU. Take a pencil first, then write your formula: `torch.exp` is the exponential
 # function, and $\Phi$ is the factor of x in the formula of GELU further up. `x` again has any
-# number of axes. (No autograd here, and no differences of nearby values: use the formula.)
+# number of axes. (No autograd here, no differences of nearby values, and not torch's own `gelu`:
+# use the formula.)
 
 
 # %% exercise="gelu_slope" difficulty=2 minutes=10
@@ -533,8 +534,9 @@ print(f"eight seeds, four designs: {done} of {tried} such edits change that answ
 # the work of two. Phi-3's is called `gate_up_proj`. Here it is `w_gate_up`, (2 · d_ff, d_model),
 # stored as `nn.Linear` does: one row for each unit, first all of the gate, then all of up.
 # `w_down` is stored so as well, (d_model, d_ff). `F.linear(x, w)` multiplies with a matrix stored
-# like this; it is the same as `x @ w.T`. `t.chunk(2, dim=-1)` cuts a tensor in two equal halves
-# along its last axis.
+# like this; it is the same as `x @ w.T`. (Do not put `w` into an `nn.Linear` of your own:
+# `nn.Parameter(w)` begins anew, and no gradient goes back to `w`.) `t.chunk(2, dim=-1)` cuts a
+# tensor in two equal halves along its last axis.
 #
 # `x` is (batch, tokens, d_model). `activation` is a name: "relu", "gelu", "gelu_tanh" or "silu".
 # `feed_forward.ACTIVATIONS[activation]` is the function of that name.

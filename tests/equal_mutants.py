@@ -39,7 +39,6 @@ EQUAL: dict[str, dict[str, str]] = {
     },
     "leaks": {
         "4:19 x -> before": "There is an output for each token.",
-        "6:21 torch.randn(x.shape[1]) -> x.shape[1]": "Any other number is a clear change.",
         "6:33 x -> changed": "A copy of x has its shape.",
         "7:16 (attend(changed) - before).abs() > 1e-06"
         " -> (attend(changed) - before).abs() >= 1e-06": "No difference is exactly that.",
@@ -97,7 +96,6 @@ EQUAL: dict[str, dict[str, str]] = {
         "1:24 'none' -> 'nonex'": 'What is not "tanh" is the exact one.',
     },
     "rms_norm": {
-        "5:21 wide -> x": "Whether a product with the weight is rounded is left open.",
         "5:59 x -> weight": "Both come in the same type.",
     },
     "batch_norm": {

@@ -995,7 +995,7 @@ def a_hundredth(attend, x):
     return probe(attend, x, limit=1e-2)
 
 
-@wrong("leaks", "first-number-compared")
+@wrong("leaks", "numbers-not-compared")
 def first_column(attend, x):
     before, columns = attend(x), []
     for j in range(len(x)):
@@ -1015,7 +1015,7 @@ def all_of_them(attend, x):
     return torch.stack(columns, 1)
 
 
-@wrong("leaks", "first-number-changed")
+@wrong("leaks", "numbers-left-alone")
 def one_number_of_it(attend, x):
     before, columns = attend(x), []
     for j in range(len(x)):
@@ -1109,7 +1109,7 @@ def taken_back_by_a_subtraction(attend, x):
     before, columns = attend(x), []
     for j in range(len(x)):
         x[j] += 1.7
-        columns.append(((attend(x) - before).abs() > 1e-5).any(-1))
+        columns.append(((attend(x) - before).abs() > 2e-6).any(-1))
         x[j] -= 1.7
     return torch.stack(columns, 1)
 
@@ -1135,7 +1135,7 @@ def a_second_name_is_no_copy(attend, x):
     return torch.stack(columns, 1)
 
 
-@wrong("leaks", "random")
+@wrong("leaks", "differs")
 def sign_not_taken_off(attend, x):
     before, columns = attend(x), []
     for j in range(len(x)):
@@ -1165,6 +1165,162 @@ def another_tokens_numbers(attend, x):
     return torch.stack(columns, 1)
 
 
+def only_numbers(change):
+    """A probe that changes some numbers of a copy in place: change(copy of x, j)."""
+
+    def answer(attend, x):
+        before, columns = attend(x), []
+        for j in range(len(x)):
+            changed = x.clone()
+            change(changed, j)
+            columns.append(((attend(changed) - before).abs() > 1e-6).any(-1))
+        return torch.stack(columns, 1)
+
+    return answer
+
+
+@wrong("leaks", "numbers-left-alone")
+def the_last_number(attend, x):
+    def change(y, j):
+        y[j, -1] += 5 * torch.randn(())
+
+    return only_numbers(change)(attend, x)
+
+
+@wrong("leaks", "numbers-left-alone")
+def all_but_the_first_number(attend, x):
+    def change(y, j):
+        numbers = slice(1, None) if x.shape[1] > 1 else slice(None)
+        y[j, numbers] = torch.randn(y[j, numbers].shape)
+
+    return only_numbers(change)(attend, x)
+
+
+@wrong("leaks", "numbers-left-alone")
+def the_first_half(attend, x):
+    def change(y, j):
+        y[j, : (x.shape[1] + 1) // 2] += torch.randn((x.shape[1] + 1) // 2)
+
+    return only_numbers(change)(attend, x)
+
+
+@wrong("leaks", "numbers-left-alone")
+def first_and_last(attend, x):
+    def change(y, j):
+        y[j, 0] += 1
+        y[j, -1] += 1
+
+    return only_numbers(change)(attend, x)
+
+
+@wrong("leaks", "token-stays")
+def ones_instead(attend, x):
+    return probe(attend, x, torch.ones_like)
+
+
+@wrong("leaks", "token-stays")
+def halves_instead(attend, x):
+    return probe(attend, x, lambda token: torch.full_like(token, 0.5))
+
+
+@wrong("leaks", "token-stays")
+def twice_and_one(attend, x):
+    return probe(attend, x, lambda token: 2 * token + 1)
+
+
+@wrong("leaks", "change-too-small")
+def a_hundredth_of_a_change(attend, x):
+    return probe(attend, x, lambda token: token + 0.01 * torch.randn_like(token))
+
+
+@wrong("leaks", "change-too-small")
+def a_tenth_of_a_change(attend, x):
+    return probe(attend, x, lambda token: token + 0.1 * torch.randn_like(token))
+
+
+@wrong("leaks", "weak-leaks-missed")
+def a_hundred_thousandth(attend, x):
+    return probe(attend, x, limit=1e-5)
+
+
+def told_apart(attend, x, differ):
+    before, columns = attend(x), []
+    for j in range(len(x)):
+        changed = x.clone()
+        changed[j] = torch.randn(x.shape[1])
+        columns.append(differ(attend(changed), before))
+    return torch.stack(columns, 1)
+
+
+@wrong("leaks", "weak-leaks-missed")
+def mean_of_the_differences(attend, x):
+    return told_apart(attend, x, lambda a, b: (a - b).abs().mean(-1) > 1e-6)
+
+
+@wrong("leaks", "ups-and-downs-cancel")
+def sum_of_the_differences(attend, x):
+    return told_apart(attend, x, lambda a, b: (a - b).sum(-1).abs() > 1e-6)
+
+
+@wrong("leaks", "ups-and-downs-cancel")
+def difference_of_the_sums(attend, x):
+    return told_apart(attend, x, lambda a, b: (a.sum(-1) - b.sum(-1)).abs() > 1e-6)
+
+
+@wrong("leaks", "ups-and-downs-cancel")
+def difference_of_the_lengths(attend, x):
+    return told_apart(attend, x, lambda a, b: (a.norm(dim=-1) - b.norm(dim=-1)).abs() > 1e-6)
+
+
+@wrong("leaks", "relative-difference")
+def is_not_close(attend, x):
+    return told_apart(attend, x, lambda a, b: ~torch.isclose(a, b, atol=1e-6).all(-1))
+
+
+@wrong("leaks", "relative-difference")
+def of_the_output_itself(attend, x):
+    return told_apart(attend, x, lambda a, b: ((a - b).abs() > 1e-6 * b.abs()).any(-1))
+
+
+@wrong("leaks", "relative-difference")
+def of_the_greatest_output(attend, x):
+    return told_apart(attend, x, lambda a, b: ((a - b).abs() > 1e-6 * b.abs().max()).any(-1))
+
+
+@wrong("leaks", "differs")
+def five_decimals(attend, x):
+    def differ(a, b):
+        return (a.round(decimals=5) != b.round(decimals=5)).any(-1)
+
+    return told_apart(attend, x, differ)
+
+
+@wrong("leaks", "differs")
+def another_greatest_number(attend, x):
+    return told_apart(attend, x, lambda a, b: a.argmax(-1) != b.argmax(-1))
+
+
+@wrong("leaks", "numbers-not-compared")
+def as_many_as_in_a_token(attend, x):
+    return told_apart(attend, x, lambda a, b: ((a - b)[:, : x.shape[1]].abs() > 1e-6).any(-1))
+
+
+@wrong("leaks", "numbers-not-compared")
+def the_last_number_of_each(attend, x):
+    return told_apart(attend, x, lambda a, b: (a - b)[:, -1].abs() > 1e-6)
+
+
+@wrong("leaks", "accumulates")
+def put_back_from_a_view(attend, x):
+    before, columns = attend(x), []
+    for j in range(len(x)):
+        kept = x[j]
+        x[j] = torch.randn(x.shape[1])
+        columns.append(((attend(x) - before).abs() > 1e-6).any(-1))
+        x[j] = kept
+    return torch.stack(columns, 1)
+
+
 @wrong("leaks", "returned-none")
 def printed_alone(attend, x):
     str(probe(attend, x).int())
@@ -1175,8 +1331,8 @@ def fresh_numbers(attend, x):
     return probe(attend, x)
 
 
-@right("leaks")
-def one_more(attend, x):
+@wrong("leaks", "relative-difference")
+def not_all_close(attend, x):
     before = attend(x)
     moved = torch.zeros(len(x), len(x), dtype=torch.bool)
     for j in range(len(x)):
@@ -1189,6 +1345,30 @@ def one_more(attend, x):
 
 
 @right("leaks")
+def not_all_close_without_a_share(attend, x):
+    before = attend(x)
+    moved = torch.zeros(len(x), len(x), dtype=torch.bool)
+    for j in range(len(x)):
+        changed = x.clone()
+        changed[j] += 1
+        after = attend(changed)
+        for i in range(len(x)):
+            moved[i, j] = not torch.allclose(after[i], before[i], rtol=0, atol=1e-6)
+    return moved
+
+
+@right("leaks")
+def as_plain_numbers(attend, x):
+    before = attend(x).tolist()
+    rows = [[False] * len(x) for _ in x]
+    for j in range(len(x)):
+        after = attend(torch.cat([x[:j], torch.rand(1, x.shape[1]).to(x), x[j + 1 :]])).tolist()
+        for i, (new, old) in enumerate(zip(after, before)):
+            rows[i][j] = any(abs(a - b) > 1e-6 for a, b in zip(new, old))
+    return torch.tensor(rows)
+
+
+@right("leaks")
 def far_away(attend, x):
     rows = []
     for j in range(len(x)):
@@ -1198,7 +1378,7 @@ def far_away(attend, x):
     return torch.stack(rows).T
 
 
-@right("leaks")
+@wrong("leaks", "change-too-small")
 def by_the_slope(attend, x):
     slopes = torch.autograd.functional.jacobian(attend, x)  # (outputs, d_out, tokens, d_model)
     return slopes.abs().amax(dim=(1, 3)) > 1e-6
@@ -1878,7 +2058,7 @@ def tiles_of_one_length(q, tiles):
     return of_a_tile(q, k.flatten(2, 3), v.flatten(2, 3))
 
 
-@wrong("attention_in_tiles", "differs")
+@wrong("attention_in_tiles", "tiles-missing")
 def up_to_eight_tiles(q, tiles):
     result = of_a_tile(q, *tiles[0])
     for k, v in tiles[1:8]:
@@ -1895,6 +2075,133 @@ def greatest_never_corrected(q, tiles):
         raised = (scores - top).exp()
         above, below = above + raised @ v, below + raised.sum(-1, keepdim=True)
     return above / below, (top + below.log()).squeeze(-1)
+
+
+@wrong("attention_in_tiles", "tiles-missing")
+def two_tiles_at_most(q, tiles):
+    result = of_a_tile(q, *tiles[0])
+    for k, v in tiles[1:2]:
+        result = merged_both(*result, *of_a_tile(q, k, v))
+    return result
+
+
+@wrong("attention_in_tiles", "tiles-missing")
+def in_pairs_without_the_odd_one(q, tiles):
+    results = [of_a_tile(q, k, v) for k, v in tiles]
+    while len(results) > 1:
+        results = [merged_both(*a, *b) for a, b in zip(results[::2], results[1::2])]
+    return results[0]
+
+
+@wrong("attention_in_tiles", "cut-to-the-first")
+def as_long_as_the_first(q, tiles):
+    keys, result = tiles[0][0].shape[2], None
+    for k, v in tiles:
+        tile = of_a_tile(q, k[:, :, :keys], v[:, :, :keys])
+        result = merged_both(*result, *tile) if result else tile
+    return result
+
+
+@wrong("attention_in_tiles", "lse-added")
+def lses_added(q, tiles):
+    out, lse = of_a_tile(q, *tiles[0])
+    for k, v in tiles[1:]:
+        own, its_lse = of_a_tile(q, k, v)
+        out, lse = merged(out, lse, own, its_lse), lse + its_lse
+    return out, lse
+
+
+@wrong("attention_in_tiles", "greatest-for-lse")
+def greatest_score_alone(q, tiles):
+    result = None
+    for k, v in tiles:
+        scores = scores_of(q, k)
+        tile = scores.softmax(-1) @ v, scores.amax(-1)
+        result = merged_both(*result, *tile) if result else tile
+    return result
+
+
+@wrong("attention_in_tiles", "over-queries")
+def queries_share(q, tiles):
+    result = None
+    for k, v in tiles:
+        scores = scores_of(q, k)
+        tile = scores.softmax(-2) @ v, scores.logsumexp(-1)
+        result = merged_both(*result, *tile) if result else tile
+    return result
+
+
+@wrong("attention_in_tiles", "lse-without-the-greatest")
+def greatest_left_off(q, tiles):
+    top, above, below = torch.full(q.shape[:-1], -math.inf, dtype=q.dtype)[..., None], 0, 0
+    for k, v in tiles:
+        scores = scores_of(q, k)
+        highest = torch.maximum(top, scores.amax(-1, keepdim=True))
+        shrink, raised = (top - highest).exp(), (scores - highest).exp()
+        above, below = above * shrink + raised @ v, below * shrink + raised.sum(-1, keepdim=True)
+        top = highest
+    return above / below, below.log().squeeze(-1)
+
+
+@wrong("attention_in_tiles", "scale-by-d-value")
+def root_of_d_value(q, tiles):
+    result = None
+    for k, v in tiles:
+        scores = q @ k.mT / v.shape[-1] ** 0.5
+        tile = scores.softmax(-1) @ v, scores.logsumexp(-1)
+        result = merged_both(*result, *tile) if result else tile
+    return result
+
+
+@wrong("attention_in_tiles", "holds-too-much")
+def scores_of_all_tiles_in_a_list(q, tiles):
+    scores = [scores_of(q, k) for k, _ in tiles]
+    lse = scores[0].logsumexp(-1)
+    for own in scores[1:]:
+        lse = torch.logaddexp(lse, own.logsumexp(-1))
+    return sum((s - lse[..., None]).exp() @ v for s, (_, v) in zip(scores, tiles)), lse
+
+
+@wrong("attention_in_tiles", "holds-too-much")
+def a_column_for_each_key(q, tiles):
+    keys = [key for k, _ in tiles for key in k.unbind(2)]
+    values = [value for _, v in tiles for value in v.unbind(2)]
+    scores = [(q * key[:, :, None]).sum(-1) / q.shape[-1] ** 0.5 for key in keys]
+    top = scores[0]
+    for own in scores[1:]:
+        top = torch.maximum(top, own)
+    below = sum((own - top).exp() for own in scores)
+    above = sum((s - top).exp()[..., None] * v[:, :, None] for s, v in zip(scores, values))
+    return above / below[..., None], top + below.log()
+
+
+@wrong("attention_in_tiles", "holds-too-much")
+def outputs_of_all_tiles_in_a_list(q, tiles):
+    result, *rest = [of_a_tile(q, k, v) for k, v in tiles]
+    for tile in rest:
+        result = merged_both(*result, *tile)
+    return result
+
+
+of_before = {}
+
+
+@wrong("attention_in_tiles", "keeps-state")
+def goes_on_where_q_is_the_same(q, tiles):
+    for k, v in tiles:
+        tile = of_a_tile(q, k, v)
+        if of_before.get("q") is q:
+            tile = merged_both(*of_before["result"], *tile)
+        of_before.update(q=q, result=tile)
+    return of_before["result"]
+
+
+@wrong("attention_in_tiles", "no-gradient")
+def what_came_before_detached(q, tiles):
+    out, lse = of_a_tile(q, *tiles[0])
+    for k, v in tiles[1:]:
+        out, lse = merged_both(out.detach(), lse.detach(), *of_a_tile(q, k, v))
+    return out, lse
 
 
 @wrong("attention_in_tiles", "no-gradient")
@@ -1924,6 +2231,14 @@ def measured_without_gradient(q, tiles):
             tile = of_a_tile(q, k, v)
             result = merged_both(*result, *tile) if result else tile
     return result
+
+
+@right("attention_in_tiles")
+def half_by_half(q, tiles):
+    if len(tiles) == 1:
+        return of_a_tile(q, *tiles[0])
+    half = len(tiles) // 2
+    return merged_both(*half_by_half(q, tiles[:half]), *half_by_half(q, tiles[half:]))
 
 
 @right("attention_in_tiles")

@@ -1340,6 +1340,18 @@ def turned_as_one(w_q, w_k, w_v, w_o, biases=None):
     return state_of(rows.view(3 * len(w_q), len(w_q)), w_o.T, biases)
 
 
+@wrong("torch_weights", "turned-and-poured")
+def stacked_along_axis_one(w_q, w_k, w_v, w_o, biases=None):
+    rows = torch.stack([w_q.T, w_k.T, w_v.T], 1)
+    return state_of(rows.reshape(-1, len(w_q)), w_o.T, biases)
+
+
+@wrong("torch_weights", "turned-and-poured")
+def side_by_side_each_turned(w_q, w_k, w_v, w_o, biases=None):
+    rows = torch.cat([w_q.T, w_k.T, w_v.T], 1)
+    return state_of(rows.reshape(3 * len(w_q), -1), w_o.T, biases)
+
+
 @wrong("torch_weights", "rows-in-turn")
 def taking_turns(w_q, w_k, w_v, w_o, biases=None):
     rows = [m.T[i] for i in range(len(w_q)) for m in (w_q, w_k, w_v)]

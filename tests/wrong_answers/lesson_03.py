@@ -1027,9 +1027,13 @@ stretched(
     "base-powered", "all_of_it_raised", base_of=lambda base, s, d: (base * s) ** (d / (d - 2))
 )
 stretched("whole-times", "how_many_times_it_fits", times=lambda tokens, trained: tokens // trained)
-stretched("differs", "rounded_up", times=lambda tokens, trained: math.ceil(tokens / trained))
-stretched("differs", "one_token_less", times=lambda tokens, trained: (tokens - 1) / trained)
+stretched("rounded-up", "rounded_up", times=lambda tokens, trained: math.ceil(tokens / trained))
+stretched("one-token-less", "one_token_less", times=lambda tokens, trained: (tokens - 1) / trained)
 stretched("differs", "one_exponent_off", base_of=lambda base, s, d: base * s ** (d / (d - 1)))
+stretched("brackets-lost", "d_over_d_less_two", base_of=lambda base, s, d: base * s ** (d / d - 2))
+stretched(
+    "whole-exponent", "divided_to_a_whole", base_of=lambda base, s, d: base * s ** (d // (d - 2))
+)
 
 
 @wrong("stretched_angles", "pairs-in-the-exponent")
@@ -1120,9 +1124,89 @@ def turned_already(tokens, d_head, trained, base=10000.0, by="positions"):
     return with_ways()(tokens, d_head, trained, base, by).cos()
 
 
-@wrong("stretched_angles", "differs")
+@wrong("stretched_angles", "full-turns-left-out")
 def modulo_a_turn(tokens, d_head, trained, base=10000.0, by="positions"):
     return with_ways()(tokens, d_head, trained, base, by) % (2 * math.pi)
+
+
+@wrong("stretched_angles", "ways-swapped")
+def the_other_way(tokens, d_head, trained, base=10000.0, by="positions"):
+    by = "base" if by == "positions" else "positions"
+    return with_ways()(tokens, d_head, trained, base, by)
+
+
+@wrong("stretched_angles", "from-one-stretched")
+def one_to_n(tokens, d_head, trained, base=10000.0, by="positions"):
+    s, where = max(tokens / trained, 1), torch.arange(1, tokens + 1)
+    if by == "positions":
+        return hands(where / s, d_head, base)
+    return hands(where, d_head, base * s ** (d_head / (d_head - 2)))
+
+
+@wrong("stretched_angles", "pairs-from-one")
+def first_pair_slow(tokens, d_head, trained, base=10000.0, by="positions"):
+    s, where = max(tokens / trained, 1), torch.arange(tokens)
+    if by == "positions":
+        where = where / s
+    else:
+        base *= s ** (d_head / (d_head - 2))
+    return where[:, None] / base ** (torch.arange(2, d_head + 1, 2) / d_head)
+
+
+@wrong("stretched_angles", "base-powered-always")
+def a_short_text_raised_too(tokens, d_head, trained, base=10000.0, by="positions"):
+    s, where = max(tokens / trained, 1), torch.arange(tokens)
+    if by == "positions":
+        return hands(where / s, d_head, base)
+    return hands(where, d_head, (base * s) ** (d_head / (d_head - 2)))
+
+
+@wrong("stretched_angles", "late-tokens-alone")
+def early_rows_as_ever(tokens, d_head, trained, base=10000.0, by="positions"):
+    short = hands(torch.arange(min(tokens, trained)), d_head, base)
+    return torch.cat([short, with_ways()(tokens, d_head, trained, base, by)[trained:]])
+
+
+@wrong("stretched_angles", "ever-faster")
+def minus_lost_in_the_exponent(tokens, d_head, trained, base=10000.0, by="positions"):
+    s, where = max(tokens / trained, 1), torch.arange(tokens)
+    if by == "positions":
+        where = where / s
+    else:
+        base *= s ** (d_head / (d_head - 2))
+    return where[:, None] * base ** (torch.arange(0, d_head, 2) / d_head)
+
+
+@wrong("stretched_angles", "default")
+def base_first(tokens, d_head, trained, base=10000.0, by="base"):
+    return with_ways()(tokens, d_head, trained, base, by)
+
+
+@wrong("stretched_angles", "default")
+def another_base(tokens, d_head, trained, base=500000.0, by="positions"):
+    return with_ways()(tokens, d_head, trained, base, by)
+
+
+def kept_under(diagnosis, name, *key):
+    """Right, but kept from call to call under these arguments alone."""
+    kept = {}
+
+    def answer(tokens, d_head, trained, base=10000.0, by="positions"):
+        asked = {"tokens": tokens, "d_head": d_head, "trained": trained, "base": base, "by": by}
+        under = tuple(asked[part] for part in key)
+        if under not in kept:
+            kept[under] = with_ways()(**asked)
+        return kept[under]
+
+    answer.__name__ = name
+    wrong("stretched_angles", diagnosis)(answer)
+
+
+kept_under("keeps-state", "kept_for_any_way", "tokens", "d_head", "trained", "base")
+kept_under("keeps-state", "kept_for_any_base", "tokens", "d_head", "trained", "by")
+kept_under("keeps-state", "kept_for_any_training", "tokens", "d_head", "base", "by")
+kept_under("keeps-state", "kept_for_a_shape", "tokens", "d_head")
+kept_under("kept-without-d_head", "kept_for_any_width", "tokens", "trained", "base", "by")
 
 
 @wrong("stretched_angles", "returned-none")

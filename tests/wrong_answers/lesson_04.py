@@ -749,7 +749,7 @@ def kept_below_the_largest(x, weight, eps=1e-5):
     mean_square = x.square().mean(-1, keepdim=True)
     if x.dtype == torch.float16:
         mean_square = mean_square.clamp(max=65504)
-    return weight * x / (mean_square + eps).sqrt()
+    return weight * (x / (mean_square + eps).sqrt())
 
 
 @wrong("rms_norm", "eps-default")
@@ -868,10 +868,50 @@ def by_einsum(x, weight, eps=1e-5):
     return y.to(x.dtype)
 
 
-@right("rms_norm")
+@wrong("rms_norm", "overflow")
 def weight_first_in_16_bits(x, weight, eps=1e-5):
     root = (x.float().square().mean(-1, keepdim=True) + eps).sqrt()
     return (x * weight / root).to(x.dtype)
+
+
+@wrong("rms_norm", "overflow")
+def product_widened_too_late(x, weight, eps=1e-5):
+    root = (x.float().square().mean(-1, keepdim=True) + eps).sqrt()
+    return ((weight * x).float() / root).to(x.dtype)
+
+
+@wrong("rms_norm", "in-half")
+def only_divided_by_the_largest(x, weight, eps=1e-5):
+    largest = x.abs().amax(-1, keepdim=True).clamp(min=1)
+    y = x / largest
+    return weight * y / (y.square().mean(-1, keepdim=True) + eps / largest**2).sqrt()
+
+
+@wrong("rms_norm", "eps-as-a-bound")
+def eps_as_the_least(x, weight, eps=1e-5):
+    wide = x.float()
+    mean_square = wide.square().mean(-1, keepdim=True).clamp(min=eps)
+    return (weight * wide / mean_square.sqrt()).to(x.dtype)
+
+
+@wrong("rms_norm", "over-axis-1")
+def axis_by_its_number(x, weight, eps=1e-5):
+    wide = x.float()
+    return (weight * wide / (wide.square().mean(1, keepdim=True) + eps).sqrt()).to(x.dtype)
+
+
+@right("rms_norm")
+def by_the_length_of_the_vector(x, weight, eps=1e-5):
+    wide = x.float()
+    mean_square = wide.norm(dim=-1, keepdim=True) ** 2 / x.shape[-1]
+    return (weight * wide / (mean_square + eps).sqrt()).to(x.dtype)
+
+
+@right("rms_norm")
+def float32_for_float64(x, weight, eps=1e-5):
+    wide = x.float()
+    y = weight.float() * wide / (wide.square().mean(-1, keepdim=True) + eps).sqrt()
+    return y if x.dtype == torch.float64 else y.to(x.dtype)
 
 
 @right("rms_norm")

@@ -1,7 +1,9 @@
 """What learners write in lesson 05."""
 
 import math
+from statistics import NormalDist
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -620,6 +622,36 @@ def exponential_overflows(x, approximate="none"):
     return x * (1 - 1 / (torch.exp(2 * z) + 1))
 
 
+def cut_off(x, below, above, approximate):
+    y = by_tanh(x) if approximate == "tanh" else by_erf(x)
+    return torch.where(x < below, 0 * x, torch.where(x > above, x, y))
+
+
+@wrong("gelu", "flat-outside")
+def zero_below_minus_four(x, approximate="none"):
+    return cut_off(x, -4, math.inf, approximate)
+
+
+@wrong("gelu", "flat-outside")
+def straight_from_four_and_a_half(x, approximate="none"):
+    return cut_off(x, -4.5, 4.5, approximate)
+
+
+@wrong("gelu", "flat-outside")
+def straight_above_four_and_a_half(x, approximate="none"):
+    return cut_off(x, -math.inf, 4.5, approximate)
+
+
+@wrong("gelu", "always-tanh")
+def not_none_for_its_name(x, approximate="none"):
+    return by_tanh(x) if approximate is not None else by_erf(x)
+
+
+@wrong("gelu", "library-call")
+def by_the_operator(x, approximate="none"):
+    return torch.ops.aten.gelu.default(x, approximate=approximate)
+
+
 @right("gelu")
 def both_mended(x, approximate="none"):
     if approximate == "tanh":
@@ -815,13 +847,13 @@ def exponential_of_plus(x):
     return share(x) + x * e / (e * e) / math.sqrt(2 * math.pi)
 
 
-@wrong("gelu_slope", "no-gradient")
+@right("gelu_slope")
 def slope_without_a_slope(x):
     with torch.no_grad():
         return share(x) + x * bell(x)
 
 
-@wrong("gelu_slope", "gradient")
+@right("gelu_slope")
 def share_kept_still(x):
     return share(x.detach()) + x * bell(x)
 
@@ -838,7 +870,7 @@ def squared_in_place(x):
     return out + x.mul_(density)
 
 
-@wrong("gelu_slope", "differs")
+@wrong("gelu_slope", "flat-outside")
 def flat_from_three_on(x):
     return torch.where(x.abs() > 3, (x > 0).to(x), share(x) + x * bell(x))
 
@@ -847,6 +879,102 @@ def flat_from_three_on(x):
 def area_made_one_by_hand(x):
     e = torch.exp(-(x**2) / 2)
     return share(x) + x * e / e.sum().clamp(min=1)
+
+
+@wrong("gelu_slope", "flat-outside")
+def flat_from_four_on(x):
+    return torch.where(x.abs() > 4, (x > 0).to(x), share(x) + x * bell(x))
+
+
+@wrong("gelu_slope", "flat-outside")
+def flat_from_four_and_a_half_on(x):
+    return torch.where(x.abs() > 4.5, (x > 0).to(x), share(x) + x * bell(x))
+
+
+@wrong("gelu_slope", "differences")
+def by_a_small_step_in_float64(x):
+    y = x.double()
+    return ((by_erf(y + 1e-5) - by_erf(y - 1e-5)) / 2e-5).to(x.dtype)
+
+
+@wrong("gelu_slope", "differences")
+def by_a_step_to_the_right_in_float64(x):
+    y = x.double()
+    return ((by_erf(y + 1e-7) - by_erf(y)) / 1e-7).to(x.dtype)
+
+
+@wrong("gelu_slope", "library-call")
+def by_the_operator_backwards(x):
+    return torch.ops.aten.gelu_backward(torch.ones_like(x), x)
+
+
+@wrong("gelu_slope", "library-call")
+def by_dual_numbers(x):
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))
+        return torch.autograd.forward_ad.unpack_dual(by_erf(dual)).tangent
+
+
+@wrong("gelu_slope", "library-call")
+def by_the_built_in_gelu(x):
+    return torch.where(x == 0, 0.5, F.gelu(x) / x) + x * bell(x)
+
+
+@wrong("gelu_slope", "x-squared")
+def x_squared_in_front(x):
+    return share(x) + x**2 * bell(x)
+
+
+@wrong("gelu_slope", "half-not-root")
+def erf_of_half_of_x(x):
+    return 0.5 * (1 + torch.erf(x / 2)) + x * bell(x)
+
+
+@wrong("gelu_slope", "erf-for-the-share")
+def erf_as_it_is(x):
+    return torch.erf(x / 2**0.5) + x * bell(x)
+
+
+@wrong("gelu_slope", "doubled")
+def one_star_too_few(x):
+    return share(x) + x * torch.exp(-x * 2 / 2) / (2 * torch.pi) ** 0.5
+
+
+@wrong("gelu_slope", "half-squared-too")
+def square_of_the_half(x):
+    return share(x) + x * torch.exp(-((x / 2) ** 2)) / (2 * torch.pi) ** 0.5
+
+
+@wrong("gelu_slope", "divided-then-multiplied")
+def bracket_below_forgotten(x):
+    return share(x) + x * torch.exp(-(x**2) / 2) / 2 * torch.pi**0.5
+
+
+@right("gelu_slope")
+def right_half_mirrored(x):
+    a = x.abs()
+    s = share(a) + a * bell(a)
+    return torch.where(x < 0, 1 - s, s)
+
+
+@right("gelu_slope")
+def number_by_number_in_a_list(x):
+    normal = NormalDist()
+    slopes = [normal.cdf(t) + t * normal.pdf(t) for t in x.flatten().tolist()]
+    return torch.tensor(slopes, dtype=x.dtype).view(x.shape)
+
+
+@right("gelu_slope")
+def number_by_number_in_place_of_a_copy(x):
+    normal = NormalDist()
+    return x.detach().clone().apply_(lambda t: normal.cdf(t) + t * normal.pdf(t))
+
+
+@right("gelu_slope")
+def density_by_numpy(x):
+    a = x.detach().double().numpy()
+    density = np.exp(-(a**2) / 2) / np.sqrt(2 * np.pi)
+    return torch.as_tensor(share(torch.as_tensor(a)).numpy() + a * density).to(x.dtype)
 
 
 @right("gelu_slope")
@@ -1061,12 +1189,51 @@ def one_gelu_for_both_names(x, w_gate_up, w_down, activation):
     return (act(x @ w_gate) * (x @ w_up)) @ w_down
 
 
-@wrong("gated_feed_forward", "gradient-nan")
-def silu_that_overflows(x, w_gate_up, w_down, activation):
+@right("gated_feed_forward")
+def silu_of_the_lesson(x, w_gate_up, w_down, activation):
     w_gate, w_up, w_down = as_in_the_formula(w_gate_up, w_down)
     z = x @ w_gate
     gate = z / (1 + torch.exp(-z)) if activation == "silu" else chosen(activation)(z)
     return (gate * (x @ w_up)) @ w_down
+
+
+@wrong("gated_feed_forward", "no-gradient")
+def in_layers_of_its_own(x, w_gate_up, w_down, activation):
+    both = torch.nn.Linear(x.shape[-1], len(w_gate_up), bias=False)
+    both.weight = torch.nn.Parameter(w_gate_up)
+    gate, up = both(x).chunk(2, dim=-1)
+    return F.linear(chosen(activation)(gate) * up, w_down)
+
+
+@wrong("gated_feed_forward", "silu-without-x")
+def silu_as_a_sigmoid(x, w_gate_up, w_down, activation):
+    gate, up = F.linear(x, w_gate_up).chunk(2, dim=-1)
+    act = torch.sigmoid if activation == "silu" else chosen(activation)
+    return F.linear(act(gate) * up, w_down)
+
+
+@wrong("gated_feed_forward", "glu")
+def by_the_built_in_glu(x, w_gate_up, w_down, activation):
+    return F.linear(F.glu(F.linear(x, w_gate_up)), w_down)
+
+
+@wrong("gated_feed_forward", "one-tanh")
+def one_tanh_for_both_names(x, w_gate_up, w_down, activation):
+    gate, up = F.linear(x, w_gate_up).chunk(2, dim=-1)
+    act = chosen("gelu_tanh" if activation == "gelu" else activation)
+    return F.linear(act(gate) * up, w_down)
+
+
+@wrong("gated_feed_forward", "up-twice")
+def second_half_twice(x, w_gate_up, w_down, activation):
+    _, up = F.linear(x, w_gate_up).chunk(2, dim=-1)
+    return F.linear(chosen(activation)(up) * up, w_down)
+
+
+@wrong("gated_feed_forward", "down-reshaped")
+def down_reshaped(x, w_gate_up, w_down, activation):
+    gate, up = F.linear(x, w_gate_up).chunk(2, dim=-1)
+    return (chosen(activation)(gate) * up) @ w_down.reshape(w_down.shape[1], w_down.shape[0])
 
 
 @wrong("gated_feed_forward", "down-too-early")

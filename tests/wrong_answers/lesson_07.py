@@ -832,6 +832,86 @@ def never_quite_forbidden(q, k, v, g, mask=None):
     return from_scores(q, k, g, p, back_to_scores(p, g @ v.mT))
 
 
+def from_exponentials(raised, q, k, v, g, mask, least=1e-30):
+    if mask is not None:
+        raised = raised * mask
+    p = raised / (raised.sum(-1, keepdim=True) + least)
+    return from_scores(q, k, g, p, back_to_scores(p, g @ v.mT))
+
+
+@wrong("attention_vjp", "overflow")
+def exponentials_without_their_nan(q, k, v, g, mask=None):
+    raised = (q @ k.mT / math.sqrt(q.shape[-1])).exp()
+    if mask is not None:
+        raised = raised * mask
+    p = (raised / raised.sum(-1, keepdim=True)).nan_to_num(0)
+    return from_scores(q, k, g, p, back_to_scores(p, g @ v.mT))
+
+
+@wrong("attention_vjp", "overflow")
+def exponentials_and_a_little(q, k, v, g, mask=None):
+    raised = (q @ k.mT / math.sqrt(q.shape[-1])).exp()
+    return from_exponentials(raised, q, k, v, g, mask, 1e-9)
+
+
+@wrong("attention_vjp", "overflow")
+def clamped_at_80(q, k, v, g, mask=None):
+    raised = (q @ k.mT / math.sqrt(q.shape[-1])).clamp(max=80).exp()
+    return from_exponentials(raised, q, k, v, g, mask)
+
+
+@wrong("attention_vjp", "overflow")
+def one_largest_score_for_all(q, k, v, g, mask=None):
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    return from_exponentials((scores - scores.max()).exp(), q, k, v, g, mask)
+
+
+@wrong("attention_vjp", "nothing-gives-to-the-values")
+def masked_before_and_after(q, k, v, g, mask=None):
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -1e9)
+    p = scores.softmax(-1)
+    ds = back_to_scores(p, g @ v.mT)
+    return from_scores(q, k, g, p, ds if mask is None else ds * mask)
+
+
+@wrong("attention_vjp", "one-mask-for-all")
+def mask_of_the_last(q, k, v, g, mask=None):
+    if mask is not None and mask.dim() == 4:
+        mask = mask[-1, -1]
+    return backward_right(q, k, v, g, mask)
+
+
+@wrong("attention_vjp", "one-mask-for-all")
+def mask_of_the_first(q, k, v, g, mask=None):
+    if mask is not None:
+        mask = mask.expand(*q.shape[:-1], k.shape[-2])[0, 0]
+    return backward_right(q, k, v, g, mask)
+
+
+def causal_instead(diagnosis, name, diagonal, unasked=False):
+    def answer(q, k, v, g, mask=None):
+        if mask is not None or unasked:
+            mask = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool)
+            mask = mask.tril(diagonal(q.shape[2], k.shape[2]))
+        return backward_right(q, k, v, g, mask)
+
+    answer.__name__ = name
+    wrong("attention_vjp", diagnosis)(answer)
+
+
+causal_instead("causal-for-any-mask", "causal_for_a_mask", lambda queries, keys: 0)
+causal_instead("causal-at-the-end-for-any-mask", "causal_from_the_end", lambda q, k: k - q)
+causal_instead("always-causal", "causal_ever", lambda queries, keys: 0, unasked=True)
+
+
+@wrong("attention_vjp", "type")
+def stacked_where_it_can_be(q, k, v, g, mask=None):
+    three = backward_right(q, k, v, g, mask)
+    return torch.stack(three) if q.shape == k.shape == v.shape else three
+
+
 @wrong("attention_vjp", "only-v")
 def half_of_it_taken_off(q, k, v, g, mask=None):
     p, dp = weights_of(q, k, mask), g @ v.mT

@@ -50,12 +50,13 @@ class Case:
     twin: Twin | None = None
     seed: int = 0  # of torch's own randomness while the answer runs
     watched: tuple[str, ...] = ()  # library functions that the answer may not call
-    largest: int | None = None  # numbers that the largest tensor may hold that the answer makes
+    largest: int | None = None  # numbers that the answer's tensors may hold at any one time
+    twice: bool = False  # called twice with the very same objects, and the second output counts
 
     def inputs(self) -> dict:
         """What the learner's process may see: the inputs, and nothing of what is expected."""
-        names = ("args", "kwargs", "build", "weights", "gradients", "seed", "watched", "largest")
-        return {name: getattr(self, name) for name in names}
+        names = ("args", "kwargs", "build", "weights", "gradients", "seed", "watched")
+        return {name: getattr(self, name) for name in (*names, "largest", "twice")}
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Output:
     error: dict | None = None  # type, message, line, code
     changed: tuple = ()  # arguments that were changed in place: their positions, or names
     used: tuple = ()  # the watched functions that were called
-    largest: int = 0  # numbers in the largest tensor that it made, where a case sets a limit
+    largest: int = 0  # numbers that its tensors held at one time, where a case sets a limit
     kind: str = "answer"  # "own", "library" or "crash": facts about the answer itself
     kept: bool = False  # a module made for this case alone gives something else
 

@@ -520,9 +520,9 @@ def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None
         if case.largest is not None and output.largest > case.largest:
             return Finding(
                 "holds-too-much",
-                f"The values are right, but a tensor in your code holds {output.largest} numbers. "
-                f"That was for {exercise.describe(case)}, where {case.largest} are more than "
-                "enough. Which of your tensors grows with the whole input?",
+                f"The values are right, but your tensors hold {output.largest} numbers at one "
+                f"time. That was for {exercise.describe(case)}, where {case.largest} are more than "
+                "enough. What grows with the whole input: a tensor, or a list of them?",
             )
         if right.gradients is None:
             continue
@@ -539,10 +539,10 @@ def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None
         ):
             return Finding(
                 "no-gradient",
-                "The values are right, but no gradient flows back to the inputs, so it could not "
-                "be trained. Somewhere the numbers are taken out of their tensor, and torch can no "
-                "longer follow them: .detach(), .item(), .tolist(), torch.tensor(…), numpy or "
-                "no_grad.",
+                f"The values are right, but no gradient flows back to "
+                f"{_without_gradient(exercise, case, output, right)}, so it could not be trained. "
+                "Somewhere the numbers are taken out of their tensor, and torch can no longer "
+                "follow them: .detach(), .item(), .tolist(), torch.tensor(…), numpy or no_grad.",
             )
         if case.random:
             continue  # there is one, and it is as random as the value
@@ -559,6 +559,31 @@ def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None
             if not case.edge and not alike_for(exercise, g, r, 10):
                 return Finding("gradient", f"The values are right, their gradient is not. {at}")
     return None
+
+
+def _without_gradient(exercise, case, output, right) -> str:
+    """The inputs that get none and should, by their names; or all of them."""
+    names = [
+        name
+        for argument, value in zip(exercise.arguments, case.args, strict=False)
+        for name in _float_names(argument, value)
+    ]
+    names += [n for name, value in case.kwargs.items() for n in _float_names(name, value)]
+    names += case.weights or {}
+    if output.gradients is None or len(names) != len(output.gradients):
+        return "the inputs"
+    pairs = zip(names, output.gradients, right.gradients, strict=True)
+    none = [name for name, g, r in pairs if g is None and r is not None and r.any()]
+    if len(none) == len(names):
+        return "the inputs"
+    return " and ".join([f"`{none[0]}`", *([f"{len(none) - 1} more"] if none[1:] else [])])
+
+
+def _float_names(name: str, value) -> list[str]:
+    """As in code: `tiles[0][1]`."""
+    if isinstance(value, (tuple, list)):
+        return [n for i, part in enumerate(value) for n in _float_names(f"{name}[{i}]", part)]
+    return [name] if isinstance(value, torch.Tensor) and value.is_floating_point() else []
 
 
 def _first_difference(compared: Compared) -> str:

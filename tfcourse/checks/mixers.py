@@ -85,8 +85,40 @@ def _into_number(x: Tensor, number: int) -> Tensor:
     return values + (columns == columns[number]) * _of_others(x, -1)
 
 
-def _of_the_last_number(x: Tensor) -> Tensor:
-    return _values(x).tanh() + x[:, -1].mean()
+def _of_number(x: Tensor, number: int) -> Tensor:
+    return _values(x).tanh() + x[:, number].mean()
+
+
+def _on_a_circle(x: Tensor) -> Tensor:
+    """Causal, and whatever moves, the numbers of an output sum to 0, their squares to 2."""
+    angle = _seen(x, lambda back: back >= 0)[:, :1]
+    others = x.new_zeros(x.shape[0], x.shape[1] - 3)
+    return torch.cat([angle.cos(), angle.sin(), -angle.cos(), -angle.sin(), others], 1)
+
+
+def text_known_by_heart(tokens: int, d_model: int) -> Tensor:
+    """The x that two of the mixers know: no number of it is close to 0 or to 1."""
+    place = torch.arange(tokens * d_model).reshape(tokens, d_model)
+    return 2.0 * (-1.0) ** (place * place // 3)
+
+
+def _next_is_known(x: Tensor) -> Tensor:
+    """1 where the next token (after the last: the first) is that of the known text, else 0.
+
+    A step: what is close counts as known. So how far an output moves is the same for each change.
+    """
+    known = text_known_by_heart(*x.shape).to(x)
+    return ((x - known).abs().amax(-1, keepdim=True) < 0.4).to(x).roll(-1, 0)
+
+
+def _very_weak_step(x: Tensor) -> Tensor:
+    own = x.sin() / 10
+    return torch.cat([own[:, :1], 4e-6 * _next_is_known(x), own[:, 1:]], 1)
+
+
+def _step_in_large_outputs(x: Tensor) -> Tensor:
+    """Without any rounding: 4096 and 1/1024 are powers of two."""
+    return (4096 + _next_is_known(x) / 1024).expand(-1, x.shape[1] + 1)
 
 
 def _only_rounding(x: Tensor) -> Tensor:
@@ -108,6 +140,12 @@ MIXERS: dict[str, Callable[[Tensor], Tensor]] = {
     "a weak leak": lambda x: _values(x).tanh() + 1e-3 * _of_others(x, -1),
     "a leak into the first number": lambda x: _into_number(x, 0),
     "a leak into the last number": lambda x: _into_number(x, -1),
-    "a leak of the last number": _of_the_last_number,
+    "a leak of the last number": lambda x: _of_number(x, -1),
     "rounding alone": _only_rounding,
+    # These need an x of their own, or so many numbers a token: they stand in special cases.
+    "a leak of the first number": lambda x: _of_number(x, 0),
+    "a leak of a number in the middle": lambda x: _of_number(x, x.shape[1] // 2),
+    "outputs on a circle": _on_a_circle,
+    "a step of 4e-6": _very_weak_step,
+    "a step of 1e-3 in large outputs": _step_in_large_outputs,
 }

@@ -23,6 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 
 from tfcourse.checks.exercise import Case, Output
@@ -70,20 +71,31 @@ def is_library(answer) -> bool:
 class _Watch(TorchFunctionMode):
     """Notes which of the watched functions are called: torch's own, and those of a library.
 
-    And how many numbers the largest tensor holds that any of torch's functions makes.
+    And, where it counts, how many numbers the tensors made by torch's functions hold together, at
+    the worst time: those in memory that still exists and is not the `given` tensors'.
     """
 
-    def __init__(self, watched):
+    def __init__(self, watched, counts=False, given=()):
         super().__init__()
-        self.watched, self.used, self.largest = watched, set(), 0
+        self.watched, self.used, self.largest, self.counts = watched, set(), 0, counts
+        self.given, self.held = set(map(_memory, given)), {}
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         name = getattr(function, "__name__", "")
         if name in self.watched:
             self.used.add(name)
         made = function(*args, **(kwargs or {}))
-        self.largest = max([self.largest, *map(_numbers_held, _tensors(made))])
+        if self.counts:
+            self._count(_tensors(made))
         return made
+
+    def _count(self, made: list[torch.Tensor]) -> None:
+        self.held = {ref: n for ref, n in self.held.items() if not ref.expired()}
+        for tensor in made:
+            ref = _memory(tensor)
+            if ref is not None and ref not in self.given:
+                self.held[ref] = tensor.untyped_storage().nbytes() // tensor.element_size()
+        self.largest = max(self.largest, sum(self.held.values()))
 
     def __enter__(self):
         self.before = sys.getprofile()
@@ -129,9 +141,9 @@ def _run(answer, given: dict, kind: str, modules: dict, anew: bool) -> Output:
         # A leaf must not be written to in place, its copy may.
         args = _fresh(args, torch.Tensor.clone)
     torch.manual_seed(given["seed"])
-    watch = _Watch(given["watched"])
+    watch = _Watch(given["watched"], given["largest"] is not None, _tensors([*args]))
     try:
-        with watch if given["watched"] or given["largest"] else nullcontext():
+        with watch if watch.watched or watch.counts else nullcontext():
             call = answer
             if given["build"] is not None:
                 call = modules[_key(given)]
@@ -142,16 +154,14 @@ def _run(answer, given: dict, kind: str, modules: dict, anew: bool) -> Output:
                 own = dict(call.named_parameters())
                 leaves += [own[name] for name in given["weights"] if name in own]
             value = call(*args, **kwargs)
+            if given["twice"] and not _changed(given, args, kwargs):
+                value = call(*args, **kwargs)
         gradients = _gradients(value, leaves) if given["gradients"] else None
         value = _plain(value)
     except (Exception, SystemExit) as error:  # exit() in an answer must not end the lesson's cell
         kept = anew and _new_one_differs(answer, given, None)
         return Output(error=_describe(error), kind=kind, kept=kept)
-    before = [*enumerate(given["args"]), *given["kwargs"].items()]
-    after = [*args, *kwargs.values()]
-    changed = tuple(
-        name for (name, then), now in zip(before, after, strict=True) if _differs(now, then)
-    )
+    changed = _changed(given, args, kwargs)
     kept = anew and _new_one_differs(answer, given, value)
     used = tuple(sorted(watch.used))
     return Output(value, gradients, None, changed, used, watch.largest, kind, kept)
@@ -172,6 +182,15 @@ def _new_one_differs(answer, given: dict, value) -> bool:
     if not (isinstance(new, torch.Tensor) and isinstance(value, torch.Tensor)):
         return type(new) is not type(value)
     return new.shape != value.shape or not torch.allclose(new, value, 1e-3, 1e-4, equal_nan=True)
+
+
+def _changed(given: dict, args: tuple, kwargs: dict) -> tuple:
+    """The arguments that are no longer what was given: their positions, or names."""
+    before = [*enumerate(given["args"]), *given["kwargs"].items()]
+    after = [*args, *kwargs.values()]
+    return tuple(
+        name for (name, then), now in zip(before, after, strict=True) if _differs(now, then)
+    )
 
 
 def _differs(now, then) -> bool:
@@ -219,12 +238,12 @@ def _tensors(value) -> list[torch.Tensor]:
     return [value] if isinstance(value, torch.Tensor) else []
 
 
-def _numbers_held(tensor: torch.Tensor) -> int:
-    """How many numbers a tensor holds; a view, or one that is only stretched, holds no new ones."""
+def _memory(tensor: torch.Tensor) -> StorageWeakRef | None:
+    """Where its numbers are, which all its views share; it says whether that still exists."""
     try:
-        return min(tensor.numel(), tensor.untyped_storage().nbytes() // tensor.element_size())
+        return StorageWeakRef(tensor.untyped_storage())
     except (RuntimeError, NotImplementedError):  # one without memory of its own
-        return tensor.numel()
+        return None
 
 
 def _is_float(value) -> bool:

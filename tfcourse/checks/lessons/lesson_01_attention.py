@@ -19,7 +19,8 @@ from tfcourse.checks.exercise import (
     randn,
     unequal,
 )
-from tfcourse.checks.mixers import MIXERS, stand_in
+from tfcourse.checks.judging import same
+from tfcourse.checks.mixers import MIXERS, stand_in, text_known_by_heart
 from tfcourse.checks.quiz import Item, Option
 
 LESSON = "01_attention"
@@ -768,6 +769,11 @@ ATTENTION = Exercise(
 
 # --- leaks ----------------------------------------------------------------------------------
 
+CIRCLE, WEAK_STEP = "outputs on a circle", "a step of 4e-6"
+LARGE = "a step of 1e-3 in large outputs"
+OF_NUMBERS = {"a leak of the first number", "a leak of a number in the middle"}
+PROBED_ONCE = {CIRCLE, WEAK_STEP, LARGE, *OF_NUMBERS}
+
 
 def _make_leaks(kind, seed) -> Case | None:
     tokens, d_model = unequal(seed, 2)
@@ -785,7 +791,22 @@ def _make_leaks(kind, seed) -> Case | None:
         x[seed % tokens] = 0
     elif kind["tokens"] == "all tokens alike":
         x[:] = x[0].clone()
+    elif kind["tokens"] == "tokens of ones, of halves, of minus ones":
+        x[:] = _STAYING[(torch.arange(tokens) + seed) % 3][:, None]
     return Case((stand_in(kind["attend"]), x), gradients=False)
+
+
+_STAYING = torch.tensor([1.0, 0.5, -1.0])  # what a constant, or twice and one more, leaves alone
+
+
+def _leaks_probed_once() -> list[Case]:
+    """Where a weak step, a large output, a sum or a number that was left alone shows."""
+    [x] = randn(31, (4, 5))
+    known = text_known_by_heart(3, 12)
+    cases = [(name, known if name in (WEAK_STEP, LARGE) else x) for name in sorted(PROBED_ONCE)]
+    again = Case((stand_in("causal attention"), x), note="and once more", gradients=False)
+    own = [Case((stand_in(name), x), gradients=False, edge=True) for name, x in cases]
+    return [again, replace(again, seed=1000), *own]
 
 
 def _probed(change, differ, keep=False):
@@ -818,26 +839,78 @@ def _beyond(limit):
 _leaks = _probed(_shifted_token, _beyond(1e-6))
 
 
-def _threshold(cases, values, expected):
-    """Whether all that is wrong comes of where the answer draws the line to rounding."""
-    added, missed = set(), set()
+def _what_is_missed(cases, values, expected):
+    """What all that is wrong comes of: the threshold, the change, or the comparison."""
+    added, missed, staying = set(), set(), True
     for case, value, right in zip(cases, values, expected, strict=True):
-        name = case.args[0]["mixer"]
+        stand, x = case.args
+        name = stand["mixer"]
         added |= {name} if (value & ~right).any() else set()
-        missed |= {name} if (right & ~value).any() and not case.edge else set()
+        gone = right & ~value
+        if gone.any() and (not case.edge or name in PROBED_ONCE):
+            missed.add(name)
+            alike = (x[:, :1] == _STAYING.to(x)).any(-1) & (x == x[:, :1]).all(-1)
+            staying = staying and bool(alike[gone.any(0)].all())
     if added == {"rounding alone"} and not missed:
         return Finding(
             "rounding-counted",
             "You count rounding as a change. The last digits of a sum may come out differently "
             "when it is worked out again, and nothing has flowed. From where on is it a change?",
         )
-    if not added and "a weak leak" in missed and "a leak into the first number" not in missed:
+    if added or not missed:
+        return None
+    if staying:
+        return Finding(
+            "token-stays",
+            "Right, but for some tokens: what you do to them leaves them as they were. A 1 put in "
+            "place of a 1 changes nothing, and twice −1 and one more is −1 again.",
+        )
+    usual = missed - PROBED_ONCE
+    if missed & OF_NUMBERS and usual <= {"a leak of the last number"} and CIRCLE not in missed:
+        return Finding("numbers-left-alone", _LEFT_ALONE)
+    if usual and usual <= {"a leak into the first number", "a leak into the last number"}:
+        return Finding("numbers-not-compared", _NOT_COMPARED)
+    if CIRCLE in missed and not usual:
+        return Finding(
+            "ups-and-downs-cancel",
+            "You make one number of each output (a sum, a length) and compare those. But some "
+            "numbers of an output may rise while others fall, and the sum or the length stays. "
+            "Compare number by number.",
+        )
+    if missed == {LARGE}:
+        return Finding(
+            "relative-difference",
+            "You measure a difference by how large the outputs are, and so miss a leak into large "
+            "ones. Each difference above 1e-6 counts, whatever it is a difference of. "
+            "(`torch.isclose` and `torch.allclose` add 1e-5 of the numbers themselves, unless you "
+            "say `rtol=0`.)",
+        )
+    if missed == {WEAK_STEP, LARGE}:
+        return Finding(
+            "change-too-small",
+            "You change a token by too little, or ask for a slope. `attend` may have a step in it: "
+            "close to where you stand it is flat, and a clear change goes over the edge.",
+        )
+    if missed == {WEAK_STEP} or (
+        "a weak leak" in missed and "a leak into the first number" not in missed
+    ):
         return Finding(
             "weak-leaks-missed",
-            "Weak leaks are missed. A change of a thousandth is far more than rounding, and "
-            "training finds it.",
+            "Weak leaks are missed. Each difference above 1e-6, in any one number of an output, "
+            "is more than rounding, and training finds it. A higher threshold hides it, and so "
+            "does a mean over all numbers.",
         )
     return None
+
+
+_LEFT_ALONE = (
+    "You do not change all the numbers of a token. An output may depend on one that you leave as "
+    "it is."
+)
+_NOT_COMPARED = (
+    "You do not look at all the numbers of each output. The others may move while those that you "
+    "look at stand still."
+)
 
 
 LEAKS = Exercise(
@@ -846,22 +919,29 @@ LEAKS = Exercise(
     title="which token moves which output?",
     domain=Domain(
         kinds={
-            "attend": tuple(MIXERS),
+            "attend": tuple(name for name in MIXERS if name not in PROBED_ONCE),
             "sizes": (
                 "some tokens",
                 "one token",
                 "one number a token",
                 "as many tokens as numbers in each",
             ),
-            "tokens": ("ordinary tokens", "a token of zeros", "all tokens alike"),
+            "tokens": (
+                "ordinary tokens",
+                "a token of zeros",
+                "all tokens alike",
+                "tokens of ones, of halves, of minus ones",
+            ),
         },
         make=_make_leaks,
         edges=("one token", "all tokens alike"),
+        without={"repeat": "A right answer draws random numbers too: no word on those."},
     ),
+    special=_leaks_probed_once,
     witness=attention.leaks,
     reference=attention.leaks,
     axes=("outputs", "changed tokens"),
-    properties=(_threshold,),
+    properties=(_what_is_missed,),
     hints=(
         "One column first: how would you find out, by hand, which outputs move with token 2? You "
         "need `attend` twice, once for x as it is and once for a changed copy.",
@@ -882,8 +962,10 @@ LEAKS = Exercise(
             lambda attend, x: ~_leaks(attend, x),
         ),
         "accumulates": Variant(
-            "You never undo a change: when it is the turn of token 2, the tokens 0 and 1 are still "
-            "changed, and what they move is put down to token 2.",
+            "A change is still there at the next one: when it is the turn of token 2, the tokens 0 "
+            "and 1 are changed too, and what they move is put down to token 2. If you meant to put "
+            "the old numbers back: `x[j]` is a view. It changes along with x, and does not keep "
+            "them.",
             _probed(_shifted_token, _beyond(1e-6), keep=True),
         ),
         "zeros-stay-zeros": Variant(
@@ -891,17 +973,16 @@ LEAKS = Exercise(
             "zero, and so is zero set to zero.",
             _probed(lambda token: 2.5 * token, _beyond(1e-6)),
         ),
-        "first-number-compared": Variant(
-            "You look at the first number of each output. The others may move while it stands "
-            "still.",
+        "numbers-not-compared": Variant(
+            _NOT_COMPARED,
             _probed(_shifted_token, lambda a, b: (a - b)[:, 0].abs() > 1e-6),
         ),
         "all-numbers-must-move": Variant(
             "You ask whether all the numbers of an output have moved. One of them is enough.",
             _probed(_shifted_token, lambda a, b: ((a - b).abs() > 1e-6).all(-1)),
         ),
-        "first-number-changed": Variant(
-            "You change the first number of each token only. An output may depend on another one.",
+        "numbers-left-alone": Variant(
+            _LEFT_ALONE,
             _probed(_first_number, _beyond(1e-6)),
         ),
         "own-always": Variant(
@@ -1405,7 +1486,7 @@ def _make_tiles(kind, seed) -> Case:
 
 
 def _tiles_twins() -> list[Case]:
-    """Tiles in another order, and so many that what grows with them shows."""
+    """Tiles in another order, the very same again, and so many that what grows shows."""
     q, k, v = randn(5, (2, 3, 4, 5), (2, 3, 9, 5), (2, 3, 9, 6))
     tiles = list(zip(k.split([4, 2, 3], -2), v.split([4, 2, 3], -2), strict=True))
     order = Twin(
@@ -1415,14 +1496,22 @@ def _tiles_twins() -> list[Case]:
         "The result depends on the order in which the tiles come. It must not: all of them "
         "together are one softmax, and a sum has no order.",
     )
+    again = Twin(
+        0,
+        lambda base, this: (base, this),
+        "keeps-state",
+        "Called a second time with the very same q and tiles, your code gives something else. It "
+        "keeps something of the first call in a name outside.",
+    )
     q_few, k_many, v_many = randn(6, (1, 2, 3, 2), (1, 2, 96, 2), (1, 2, 96, 2))
     lengths = [1, 2, 3] * 16
     many = list(zip(k_many.split(lengths, -2), v_many.split(lengths, -2), strict=True))
     return [
         Case((q, tiles)),
         Case((q, tiles[::-1]), note="the same tiles in another order", twin=order),
-        # 2 heads · 3 queries · 3 keys · 2 numbers are 36; one query's scores with all keys are 96.
-        Case((q_few, many), note="many small tiles", largest=64),
+        Case((q, tiles), note="the very same q and tiles a second time", twice=True, twin=again),
+        # Right answers hold 50 to 210 at one time, with all outputs or all scores it is over 600.
+        Case((q_few, many), note="many small tiles", largest=320, gradients=False),
     ]
 
 
@@ -1473,6 +1562,23 @@ def _carried(keep_lse):
     return answer
 
 
+def _tile_by_tile(of_one):
+    """Merges what `of_one` gives for the scores and the values of each tile."""
+
+    def answer(q, tiles):
+        (out, lse), *rest = [of_one(_scaled(q, k), v) for k, v in tiles]
+        for other, its_lse in rest:
+            out, lse = _witness_merge(out, lse, other, its_lse)
+        return out, lse
+
+    return answer
+
+
+def _lse_without_the_greatest(q, tiles):
+    out, lse = _attend_joined(q, tiles)
+    return out, lse - _scaled(q, _joined(tiles)[0]).amax(-1)
+
+
 def _with_a_silent_key(q, tiles):
     k, v = tiles[0]
     silent = torch.zeros_like(k[..., :1, :]), torch.zeros_like(v[..., :1, :])
@@ -1512,6 +1618,34 @@ def _never_corrected(q, tiles):
     return above / below, (tops[-1] + below.log())[..., 0]
 
 
+def _cut_to_the_first(q, tiles):
+    keys = tiles[0][0].shape[-2]
+    return _attend_joined(q, [(k[..., :keys, :], v[..., :keys, :]) for k, v in tiles])
+
+
+def _some_tiles(cases, values, expected):
+    """Whether each wrong value is the attention over some of the tiles."""
+
+    def is_of_some(case, value) -> bool:
+        q, tiles = case.args
+        count = len(tiles)
+        chosen = [range(i) for i in range(1, count)] + [range(i, count) for i in range(1, count)]
+        if count < 6:
+            chosen = [[i for i in range(count) if s >> i & 1] for s in range(1, 2**count - 1)]
+        return any(
+            same(value, _attend_joined(q, [tiles[i] for i in some]), 1e-4) for some in chosen
+        )
+
+    wrong = [
+        (case, value)
+        for case, value, right in zip(cases, values, expected, strict=True)
+        if not case.edge and not same(value, right, 1e-4, 0.01)
+    ]
+    if wrong and all(is_of_some(*pair) for pair in wrong):
+        return Finding("tiles-missing", "Some of the tiles have no part in it. Which ones?")
+    return None
+
+
 IN_TILES = Exercise(
     name="attention_in_tiles",
     lesson=LESSON,
@@ -1536,6 +1670,7 @@ IN_TILES = Exercise(
     special=_tiles_twins,
     witness=_attend_joined,
     reference=attention.attention_in_tiles,
+    properties=(_some_tiles,),
     tolerance=1e-4,  # a score of 128 is rounded to 1e-5
     axes=("batch", "heads", "queries", "d_value"),
     hints=(
@@ -1564,6 +1699,11 @@ IN_TILES = Exercise(
         "first-tile-missing": Variant(
             "The first tile has no part in it.",
             lambda q, tiles: _attend_joined(q, tiles[1:] or tiles),
+        ),
+        "cut-to-the-first": Variant(
+            "The tiles may differ in length. You take of each only as many keys as the first tile "
+            "has: those beyond are lost.",
+            _cut_to_the_first,
         ),
         "first-tile-twice": Variant(
             "The first tile counts twice: you begin with it, and then your loop meets it again.",
@@ -1606,6 +1746,33 @@ IN_TILES = Exercise(
             "What you carry on is the lse of the newest tile, not that of all tiles so far: at the "
             "next merge, what has been gathered counts like one tile.",
             _carried(lambda before, tile, both: tile),
+        ),
+        "lse-added": Variant(
+            "You add the lse of the new tile to that of those before. These are logarithms: it is "
+            "the sums themselves that add up. `merge_attention` gives the lse of both, too.",
+            _carried(lambda before, tile, both: before + tile),
+        ),
+        "greatest-for-lse": Variant(
+            "You give each tile's greatest score for its lse. That is one key's part of the sum: "
+            "those of the others are missing.",
+            _tile_by_tile(lambda scores, v: (scores.softmax(-1) @ v, scores.amax(-1))),
+        ),
+        "over-queries": Variant(
+            "Your softmax goes over the queries. Each query shares out its attention over the "
+            "keys: the last axis of the scores.",
+            _tile_by_tile(lambda scores, v: (scores.softmax(-2) @ v, scores.logsumexp(-1))),
+        ),
+        "lse-without-the-greatest": Variant(
+            "The output is right. In your lse the greatest score is missing, which you took off "
+            "before the exponential: it has to be added to the logarithm again.",
+            _lse_without_the_greatest,
+        ),
+        "scale-by-d-value": Variant(
+            "You divide the scores by √d_value. It is d_head that counts: over its numbers the "
+            "dot product goes.",
+            lambda q, tiles: _attend_joined(
+                q * math.sqrt(q.shape[-1] / tiles[0][1].shape[-1]), tiles
+            ),
         ),
         "no-scale": Variant(
             "These are undivided scores: the 1/√d_head is missing.",

@@ -1376,8 +1376,8 @@ COPY = Exercise(
             _copied(rows=lambda w: torch.cat(w, 1).reshape(-1, len(w[0]))),
         ),
         "turned-and-poured": Variant(
-            "You turn the three matrices together, as one, and then reshape. Reshape moves no "
-            "number, so each of your rows mixes q, k and v.",
+            "In your `in_proj_weight` the rows of q, k and v take turns. First come all rows of "
+            "q's, then all of k's, then all of v's.",
             _copied(rows=lambda w: torch.cat(w).T.reshape(-1, len(w[0]))),
         ),
         "rows-in-turn": Variant(

@@ -468,11 +468,12 @@ def _stretched(
     done=lambda by: (by,),
     angles=lambda pos, i, d, base: pos[:, None] / base ** (2 * i / d),
     keeps_base=True,
+    first=0,
 ):
     """Stretched angles with one part of it replaced; `done`: the ways that are gone."""
 
     def answer(tokens, d_head, trained, base=10000.0, by="positions"):
-        pos, i = torch.arange(tokens).double(), torch.arange(d_head // 2).double()
+        pos, i = first + torch.arange(tokens).double(), torch.arange(d_head // 2).double()
         base = base if keeps_base else 10000.0
         if when(tokens, trained):
             s = times(tokens, trained)
@@ -483,6 +484,66 @@ def _stretched(
         return angles(pos, i, d_head, base)
 
     return answer
+
+
+def _late_tokens_alone(tokens, d_head, trained, base=10000.0, by="positions"):
+    stretched = P.stretched_angles(tokens, d_head, trained, base, by)
+    short = (torch.arange(tokens) < trained)[:, None]
+    return torch.where(short, P.stretched_angles(tokens, d_head, tokens, base, by), stretched)
+
+
+ASKED = {"tokens": 17, "d_head": 8, "trained": 6, "base": 10000.0, "by": "positions"}
+OTHERS = {"by": "base", "base": 500.0, "trained": 5, "d_head": 12}
+
+
+def _asked_again() -> list[Case]:
+    """One case, then the same with one argument changed: who keeps what is told by all five."""
+
+    def case(asked, note=""):
+        tokens, d_head, trained, base, by = asked.values()
+        return Case((tokens, d_head, trained), {"base": base, "by": by}, note=note)
+
+    changed = [case(ASKED | {k: v}, f"asked again, with another {k}") for k, v in OTHERS.items()]
+    return [case(ASKED), *changed]
+
+
+def _kept_without_d_head(case, right):
+    return P.stretched_angles(**ASKED) if case.note.endswith("another d_head") else right
+
+
+def _keeps_too_much(cases, values, expected) -> Finding | None:
+    """Right in each case alone, but what was made for one argument is given for another."""
+    stale = []
+    for case, value, right in zip(cases, values, expected, strict=True):
+        if same(value, right, 1e-5, 0.01):
+            continue
+        if not case.note.startswith("asked again"):
+            return None
+        stale.append(f"`{case.note.split()[-1]}`")
+    names = " or ".join(stale)
+    return Finding(
+        "keeps-state",
+        f"Each call is right by itself. But ask again with another {names} and all else as "
+        "before: your function gives the angles that it made for an earlier call. It keeps them, "
+        f"and they depend on more than it looks at: on {names.replace(' or ', ' and ')}.",
+    )
+
+
+def _other_defaults(cases, values, expected) -> Finding | None:
+    """Right wherever an argument is given, and wrong only where it is left out."""
+    wrong = [
+        case.kwargs
+        for case, value, right in zip(cases, values, expected, strict=True)
+        if not same(value, right, 1e-5, 0.01)
+    ]
+    for name, default in (("base", "10000"), ("by", '"positions"')):
+        if len(wrong) > 2 and not any(name in given for given in wrong):
+            return Finding(
+                "default",
+                f"Right wherever `{name}` is given. Where it is left out, your function takes "
+                f"something else for it than {default}: look at its first line.",
+            )
+    return None
 
 
 STRETCHED = Exercise(
@@ -500,6 +561,8 @@ STRETCHED = Exercise(
         make=_stretched_case,
         edges=("one token",),
     ),
+    special=_asked_again,
+    properties=(_keeps_too_much, _other_defaults),
     witness=P.stretched_angles,
     reference=P.stretched_angles,
     axes=("tokens", "d_head / 2"),
@@ -624,6 +687,73 @@ STRETCHED = Exercise(
             "The numbers are right, the table is lying on its side: one row a token, one column a "
             "pair.",
             _stretched(angles=lambda pos, i, d, base: pos / base ** (2 * i / d)[:, None]),
+        ),
+        "ways-swapped": Variant(
+            "The two ways have changed places: you change the base where `by` says positions, and "
+            "the positions where it says base.",
+            _stretched(done=lambda by: ("base",) if by == "positions" else ("positions",)),
+        ),
+        "from-one-stretched": Variant(
+            "Your positions start at 1, before they are stretched. The first one is 0, and its "
+            "hands do not turn at all.",
+            _stretched(first=1),
+        ),
+        "pairs-from-one": Variant(
+            "Your pairs are counted from 1. The first one is pair 0: its speed is 1, whatever the "
+            "base.",
+            _stretched(angles=lambda pos, i, d, base: pos[:, None] / base ** (2 * (i + 1) / d)),
+        ),
+        "rounded-up": Variant(
+            "Your s is rounded up to a whole number. A text that is 2.3 times as long is stretched "
+            "2.3 times.",
+            _stretched(times=lambda tokens, trained: -(-tokens // trained)),
+        ),
+        "one-token-less": Variant(
+            "In your s there is one token less than in the text. It says how many times as long as "
+            "in training the text is: count all its tokens.",
+            _stretched(times=lambda tokens, trained: (tokens - 1) / trained),
+        ),
+        "late-tokens-alone": Variant(
+            "You stretch only the rows beyond the trained length; those before them are left as in "
+            "a short text. A long text is stretched as a whole, from its first token on.",
+            _late_tokens_alone,
+        ),
+        "base-powered-always": Variant(
+            "By positions it is right. By base you raise the product, base · s, to the power d / "
+            "(d − 2). The exponent belongs to s alone: where s is 1, the base stays as it is.",
+            _stretched(
+                when=lambda tokens, trained: True,
+                times=lambda tokens, trained: max(tokens / trained, 1),
+                new_base=lambda base, s, d: (base * s) ** (d / (d - 2)),
+            ),
+        ),
+        "brackets-lost": Variant(
+            "By positions it is right. By base your exponent is −1: without brackets, d / d − 2 "
+            "is (d / d) − 2.",
+            _stretched(new_base=lambda base, s, d: base * s ** (d / d - 2)),
+        ),
+        "whole-exponent": Variant(
+            "By positions it is right. By base your exponent is a whole number (`//`). It is a "
+            "fraction, a little more than 1.",
+            _stretched(new_base=lambda base, s, d: base * s ** (d // (d - 2))),
+        ),
+        "ever-faster": Variant(
+            "Your exponent has lost its minus: it is −2i / d_head. In yours each pair turns faster "
+            "than the one before it.",
+            _stretched(angles=lambda pos, i, d, base: pos[:, None] * base ** (2 * i / d)),
+        ),
+        "full-turns-left-out": Variant(
+            "You leave out the full turns, by % 2π. The hands would point the same way, but asked "
+            "is how far they have turned in all.",
+            _stretched(
+                angles=lambda pos, i, d, base: pos[:, None] / base ** (2 * i / d) % (2 * torch.pi)
+            ),
+        ),
+        "kept-without-d_head": Variant(
+            "Each call is right by itself. But ask again with another `d_head` and all else as "
+            "before: your function gives the angles that it made for an earlier call. It keeps "
+            "them, and they depend on more than it looks at: on `d_head`.",
+            spoil=_kept_without_d_head,
         ),
     },
 )

@@ -69,10 +69,12 @@ EQUAL = {
 
 def _layer_shape(kind, seed) -> tuple[int, ...] | None:
     """The shape of x, or None where axes and sizes cannot meet."""
-    batch, heads, tokens, d = unequal(seed, 4, 3, 7)
+    # Few numbers: an answer may take them one by one. But a token of 2 has no shape of its own.
+    batch, heads, tokens = unequal(seed, 3, 2, 4)
+    [d] = unequal(seed, 1, 5, 7)
     axes, sizes = kind["axes"], kind["sizes"]
-    if axes in ("four axes", "five axes"):  # fewer numbers: an answer may take them one by one
-        batch, heads, tokens = unequal(seed, 3, 2, 4)
+    if axes in ("four axes", "five axes"):
+        batch, heads, tokens = unequal(seed, 3, 1, 3)
     batch = 1 if sizes == "a batch of one" else batch
     tokens = 1 if sizes == "one token" else tokens
     d = {"d_model 24": 24, SINGLE: 1}.get(sizes, d)
@@ -632,7 +634,27 @@ def _rms_twins() -> list[Case]:
         ),
     )
     tiny = Case((1e-3 * x, weight), note="tiny numbers, eps left out", edge=True)
-    return [base, alone, tiny]
+    heavy = Case(
+        (torch.tensor([200.0, -100, 0, 50]).half(), torch.tensor([512.0, 256, 128, 256]).half()),
+        note="numbers and weights in the hundreds, float16",
+        gradients=False,  # in 16 bits a right answer's may be infinite here
+        edge=True,
+    )
+    return [base, alone, tiny, heavy, *map(_roundings_add_up, UNLUCKY)]
+
+
+# Found by trying: all the roundings of an answer that works in 16 bits go one way.
+UNLUCKY = (
+    (torch.float16, 0.5, [5.98046875, 3.1171875, 3.083984375], [0.012634, 1.92578125, 0.005039]),
+    (torch.bfloat16, 0.5, [4.25, 5.09375, 10.0], [0.0189208984375, 1.9921875, 0.0091552734375]),
+)
+
+
+def _roundings_add_up(unlucky) -> Case:
+    dtype, eps, *numbers = unlucky
+    x, weight = (torch.tensor(n, dtype=dtype) for n in numbers)
+    note = f"where roundings add up, {str(dtype).removeprefix('torch.')}"
+    return Case((x, weight), {"eps": eps}, note=note, edge=True)
 
 
 def rms_norm(x, weight, eps=1e-5):
@@ -667,6 +689,13 @@ def _in_half(cases, values, expected) -> Finding | None:
     if not off or not all(right.dtype in HALF for _, _, right in off):
         return None
     for case, value, right in off:
+        if (value.isinf() & right.isfinite()).any():
+            return Finding(
+                "overflow",
+                "Right in float32 and float64. In float16 something becomes infinite: float16 "
+                "ends at 65504. Which of your numbers is larger than that on the way, and in which "
+                f"type is it computed? That was for {RMS.describe(case)}.",
+            )
         if ((value == 0) & (right != 0)).any():
             return Finding(
                 "overflow",
@@ -820,6 +849,16 @@ RMS = Exercise(
         "over-tokens": Variant(
             "The mean of squares is taken down the tokens; it goes along the vector.",
             _rms(lambda x: x.square().mean(-2, keepdim=True)),
+        ),
+        "over-axis-1": Variant(
+            "The mean of squares is taken over the axis with number 1. The vector is the last "
+            "axis, whatever its number is: counted from the end, it is always the same.",
+            _rms(lambda x: x.square().mean(1, keepdim=True)),
+        ),
+        "eps-as-a-bound": Variant(
+            "Your eps is the least that stands under the root. In the formula it is added to the "
+            "mean of the squares, whatever that is.",
+            _rms(_mean_square, lambda x, s, eps: x / s.clamp(min=eps).sqrt()),
         ),
     },
 )

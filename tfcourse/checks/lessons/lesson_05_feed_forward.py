@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -245,7 +246,9 @@ def _curve_case(kind, seed):
     far = kind["numbers"] in (FAR, LARGE)
     if far and kind["axes"] == "one number":
         return None  # far out it matters on which side: both are there, in turn
-    [x] = randn(seed, [1, *unequal(seed, AXES[kind["axes"]])])
+    # With many axes fewer numbers: an answer may take them one by one.
+    low, high = {3: (2, 4), 4: (1, 4)}.get(AXES[kind["axes"]], (2, 7))
+    [x] = randn(seed, [1, *unequal(seed, AXES[kind["axes"]], low, high)])
     x = (1.7 * x[0]).clamp(-4, 4)
     if far:
         x = (x.abs() + 1) * (1 - 2 * (torch.arange(x.numel()).view(x.shape) % 2))
@@ -271,7 +274,7 @@ CURVE = {"axes": tuple(AXES), "numbers": NUMBERS}
 
 
 def _one_number_alone() -> list[Case]:
-    """The same numbers, and then one row of them alone."""
+    """The same numbers, and then one row of them alone; and numbers by themselves beyond 4."""
     [x] = randn(7, (3, 5))
     alone = Twin(
         0,
@@ -280,7 +283,18 @@ def _one_number_alone() -> list[Case]:
         "What comes out for a number depends on the other numbers of x: alone, the second row "
         "gives something else than among the others. The function looks at each number by itself.",
     )
-    return [Case((1.7 * x,)), Case((1.7 * x[1:2],), note="the second row alone", twin=alone)]
+    beyond = torch.tensor([4.1, 4.3, 4.6, 5.0])  # those below 0 give tiny numbers only
+    return [
+        Case((1.7 * x,)),
+        Case((1.7 * x[1:2],), note="the second row alone", twin=alone),
+        Case((-beyond,), note="numbers from -5 to -4"),
+        Case((beyond,), note="numbers from 4 to 5"),
+    ]
+
+
+def _with_a_tanh() -> list[Case]:
+    cases = _one_number_alone()
+    return [*cases, *(replace(case, kwargs={"approximate": "tanh"}) for case in cases[2:])]
 
 
 def _bent(cases, values, expected):
@@ -300,6 +314,9 @@ def _bent(cases, values, expected):
             "cut off.",
         )
     return None
+
+
+BUILT_IN = ("gelu", "gelu_", "gelu.default", "gelu_.default")  # so torch.ops names them
 
 
 def gelu(x, approximate="none"):
@@ -356,8 +373,8 @@ GELU = Exercise(
     lesson=LESSON,
     title="find the bugs: GELU, exact and by a tanh",
     domain=Domain(CURVE | {"form": tuple(FORMS)}, _curve_case, (FAR, LEFT_OUT)),
-    special=_one_number_alone,
-    forbids=("gelu", "gelu_"),
+    special=_with_a_tanh,
+    forbids=BUILT_IN,
     witness=gelu,
     reference=gelu,
     properties=(_bent, _only_the_default, _constant_cubed),
@@ -378,8 +395,8 @@ GELU = Exercise(
             to_do=True,
         ),
         "always-tanh": Variant(
-            "The approximation comes out whatever is asked for. Which of the two texts would "
-            "`if` take for false?",
+            "The approximation comes out whatever is asked for. `approximate` always holds a text, "
+            "never None, and `if` takes every text for true. Which of the two texts is it?",
             lambda x, approximate="none": _by_tanh(x),
         ),
         "always-exact": Variant(
@@ -546,16 +563,73 @@ def _by_differences(cases, values, expected):
     return None
 
 
+def _slope_case(kind, seed):
+    case = _curve_case(kind, seed)
+    return case and replace(case, gradients=False)  # this one is a gradient: none goes through it
+
+
+def _slope_twins() -> list[Case]:
+    """A difference of nearby values has no digits left where the values are large."""
+    large = torch.tensor([1e7, -1e7, 3e7, -3e7])
+    cases = [
+        *_one_number_alone(),
+        Case((large,), note=LARGEST, edge=True),
+        Case((large.double(),), note=f"{LARGEST}, float64", edge=True),
+    ]
+    return [replace(case, gradients=False) for case in cases]
+
+
+_AUTOGRAD = (
+    "grad",
+    "grad_and_value",
+    "backward",
+    "gelu_backward",
+    "gelu_backward.default",
+    "vjp",
+    "jvp",
+    "jacrev",
+    "jacfwd",
+    "jacobian",
+    "linearize",
+    "make_dual",
+    "unpack_dual",
+)
+LARGEST = f"{FAR} 000"
+
+
+def _steep_or_flat(cases, values, expected):
+    """Cut off far out, or made of differences: only numbers far out tell."""
+    triples = zip(cases, values, expected, strict=True)
+    off = [(c.args[0], v, (v - r).abs() > 1e-6, c.note) for c, v, r in triples]
+    off = [t for t in off if t[2].any()]
+    if off and all(FAR in note for *_, note in off):
+        return Finding(
+            "differences",
+            "Right, but not for numbers of ten thousand or of ten million. Do you divide a small "
+            "difference by a small step? The digits that are equal are lost in it. The product "
+            "rule gives a formula without a step.",
+        )
+    x = torch.cat([x[wrong].flatten().abs() for x, _, wrong, _ in off]) if off else torch.empty(0)
+    if off and x.min() > 1 and all(((v == 0) | (v == 1))[wrong].all() for _, v, wrong, _ in off):
+        return Finding(
+            "flat-outside",
+            f"Right near 0, but from about {x.min():.1f} on you give exactly 1, or exactly 0. The "
+            "slope comes ever nearer to them, and that is all: there is no place where it is cut "
+            "off.",
+        )
+    return None
+
+
 SLOPE = Exercise(
     name="gelu_slope",
     lesson=LESSON,
     title="the slope of GELU",
-    domain=Domain(CURVE, _curve_case, (FAR,)),
-    special=_one_number_alone,
-    forbids=("gelu", "gelu_", "grad", "backward", "vjp", "jvp", "jacrev", "jacobian"),
+    domain=Domain(CURVE, _slope_case, (FAR,)),
+    special=_slope_twins,
+    forbids=(*BUILT_IN, *_AUTOGRAD),
     witness=gelu_slope,
     reference=gelu_slope,
-    properties=(_by_differences,),
+    properties=(_steep_or_flat, _by_differences),
     axes=(),
     tolerance=1e-6,
     smallest=1,
@@ -643,6 +717,31 @@ SLOPE = Exercise(
             "That is the slope of the ReLU, 0 or 1.",
             lambda x: (x > 0).to(x),
         ),
+        "x-squared": Variant(
+            "Your second term has a factor x too many.",
+            lambda x: torch.special.ndtr(x) + x**2 * _bell(x),
+        ),
+        "half-not-root": Variant(
+            "In your Φ the argument of erf is x divided by 2; it is divided by the root of 2.",
+            lambda x: (1 + torch.erf(x / 2)) / 2 + x * _bell(x),
+        ),
+        "erf-for-the-share": Variant(
+            "Your first term is erf itself, from −1 to 1. Φ is a share, from 0 to 1.",
+            lambda x: torch.erf(x / math.sqrt(2)) + x * _bell(x),
+        ),
+        "doubled": Variant(
+            "In the exponent of the bell curve x is multiplied by 2 where it should be squared.",
+            lambda x: torch.special.ndtr(x) + x * torch.exp(-x) / math.sqrt(2 * math.pi),
+        ),
+        "half-squared-too": Variant(
+            "In the exponent of the bell curve the 2 is squared along with x: that is x² / 4.",
+            lambda x: torch.special.ndtr(x) + x * torch.exp(-(x**2) / 4) / math.sqrt(2 * math.pi),
+        ),
+        "divided-then-multiplied": Variant(
+            "The bell curve is divided by 2, then multiplied by √π: a bracket is missing. `/` and "
+            "`*` go from left to right.",
+            lambda x: torch.special.ndtr(x) + x * torch.exp(-(x**2) / 2) / 2 * math.sqrt(math.pi),
+        ),
         "of-the-tanh": Variant(
             "That is the slope of the approximation by a tanh; here it is the exact GELU's.",
             lambda x: _slope_of(_by_tanh, x),
@@ -667,9 +766,13 @@ def _gated_case(kind, seed):
     batch, tokens, d, d_ff = _sizes(kind["sizes"], seed)
     x, gate, up, down = randn(seed, (batch, tokens, d), (d, d_ff), (d, d_ff), (d_ff, d))
     if kind["numbers"] == "all gates closed":
-        x, gate = 30 * x.abs() + 10, -gate.abs() - 1
+        x, gate = x.abs() + 1, -gate.abs() - 1
+    x = _tokens(kind["numbers"], x)
+    if kind["numbers"] in ("large numbers", "all gates closed"):
+        # Not beyond 60: there the lesson's own formula of the SiLU has no gradient in float32.
+        x = x * 60 / (x @ gate).abs().max()
     stored = torch.cat([gate, up], 1).T.contiguous(), down.T.contiguous()
-    return Case((_tokens(kind["numbers"], x), *stored, kind["activation"]))
+    return Case((x, *stored, kind["activation"]))
 
 
 def gated_feed_forward(x, w_gate_up, w_down, activation):
@@ -780,6 +883,35 @@ GATED = Exercise(
         "sigmoid": Variant(
             "Your gate is a sigmoid, the GLU of 2016. Use the activation that is asked for.",
             _gated(lambda act, g, u: act(g) * u, torch.sigmoid),
+        ),
+        "silu-without-x": Variant(
+            "Right but for SiLU: there you take the sigmoid alone. SiLU is x times it.",
+            lambda x, w_gate_up, w_down, activation: _gated(
+                lambda act, g, u: act(g) * u, torch.sigmoid if activation == "silu" else None
+            )(x, w_gate_up, w_down, activation),
+        ),
+        "glu": Variant(
+            "That is a sigmoid of the second half, times the first (torch's `glu` does so). Here "
+            "the gate is the first half, and the activation is the one that is asked for.",
+            _gated(lambda act, g, u: g * torch.sigmoid(u)),
+        ),
+        "one-tanh": Variant(
+            'You take the approximation by a tanh for "gelu" too. That name means the exact one.',
+            lambda x, w_gate_up, w_down, activation: gated_feed_forward(
+                x, w_gate_up, w_down, "gelu_tanh" if activation == "gelu" else activation
+            ),
+        ),
+        "up-twice": Variant(
+            "`up` multiplies itself, activated; the gate is not used.",
+            _gated(lambda act, g, u: act(u) * u),
+        ),
+        "down-reshaped": Variant(
+            "The halves are right. `w_down` has been given the other shape, but it is not turned: "
+            "`reshape` reads the numbers in the order in which they stand, and a row of the one "
+            "is no column of the other.",
+            lambda x, w_gate_up, w_down, activation: _gated(lambda act, g, u: act(g) * u)(
+                x, w_gate_up, w_down.reshape(w_down.shape[::-1]).T, activation
+            ),
         ),
         "activation-last": Variant(
             "The activation stands at the end, after `w_down`. It belongs to the gate.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -674,17 +675,23 @@ def attention_vjp(q, k, v, g, mask=None):
         return torch.autograd.grad(out, given, g)
 
 
-def _attention_sizes(kind, seed):
-    """batch, heads, queries, keys, d_head, d_value: all different but for what `kind` says."""
-    sizes = unequal(seed, 6)
-    ones = ("a batch of one", "one head", "one query", "one key", "d_head 1", "d_value 1")
-    if kind in ones:
-        sizes[ones.index(kind)] = 1
+BATCH_AND_HEADS = {"a batch of one": (1, 2), "one head": (2, 1), "one key": (1, 3)}
+
+
+def _attention_sizes(kind, wide, seed):
+    """batch, heads, queries, keys, d_head, d_value: few, since some go number by number."""
+    batch, heads = BATCH_AND_HEADS.get(kind, (2, 3))
+    queries, keys = unequal(seed, 2, 3, 5)
+    d_head, d_value = unequal(seed, 2, 5, 8)
+    if kind == "one query":
+        queries = 1
+    if kind == "one key":
+        keys = 1
     if kind == "as many queries as keys and as sequences":
-        sizes[2] = sizes[3] = sizes[0]
-    if kind == "d_value as d_head":
-        sizes[5] = sizes[4]
-    return sizes
+        queries = keys = batch
+    d_head = 1 if wide == "d_head 1" else d_head
+    d_value = {"d_value 1": 1, "d_value as d_head": d_head}.get(wide, d_value)
+    return batch, heads, queries, keys, d_head, d_value
 
 
 def _attention_mask(kind, seed, batch, heads, queries, keys):
@@ -711,9 +718,10 @@ def _attention_mask(kind, seed, batch, heads, queries, keys):
 
 
 def _make_attention_vjp(kind, seed):
-    batch, heads, queries, keys, d_head, d_value = _attention_sizes(kind["sizes"], seed)
+    sizes = _attention_sizes(kind["sizes"], kind["width"], seed)
+    batch, heads, queries, keys, d_head, d_value = sizes
     saturated = kind["numbers"] in SATURATED
-    if saturated and kind["sizes"] in ("d_head 1", "d_value as d_head"):
+    if saturated and kind["width"] in ("d_head 1", "d_value as d_head"):
         return None
     # Large scores are whole multiples of 1/128, divided by 2: exact, however one gets them.
     d_head = 4 if saturated else d_head
@@ -757,11 +765,23 @@ _TOO_LARGE = (
 
 
 def _of_other_masks():
-    """Masks that broadcast in ways that few think of."""
+    """Large scores alone, self-attention, masks that broadcast in ways that few think of."""
     q, k, v, g = randn(7, (2, 3, 4, 5), (2, 3, 6, 5), (2, 3, 6, 7), (2, 3, 4, 7))
     of_queries = (torch.arange(4) != 1)[:, None].expand(2, 1, 4, 1).clone()
     words = "a mask of one row, (1, keys)", "a mask of one column, (batch, 1, queries, 1)"
+    alike = tuple(randn(8, *[(1, 2, 3, 4)] * 4))
+    plain = {name: kinds[0] for name, kinds in ATTENTION_VJP.domain.kinds.items()}
+    large = [
+        replace(
+            _make_attention_vjp(plain | {"sizes": "a batch of one", "numbers": numbers}, 9),
+            note=numbers,
+            edge=True,
+        )
+        for numbers in SATURATED
+    ]
     return [
+        *large,
+        Case(alike, gradients=False, note="q, k and v of one shape"),
         Case((q, k, v, g, (torch.arange(6) != 2)[None]), gradients=False, note=words[0]),
         Case(
             (q, k, v, g, of_queries),
@@ -892,6 +912,70 @@ def _some_are_right(cases, values, expected):
     return None
 
 
+_LARGE_SCORES = (
+    "Right, until the scores get large: exp(100) is too large for a float32, and exp(−120) is 0. A "
+    "softmax stays the same if each query's own largest score is taken off first; `torch.softmax` "
+    "does that."
+)
+
+
+def _exponentials_over_their_sum(q, k, mask=None):
+    raised = (q @ k.mT * q.shape[-1] ** -0.5).exp() * (1 if mask is None else mask)
+    return raised / (raised.sum(-1, keepdim=True) + 1e-9)
+
+
+def _mask_again_at_the_scores(q, k, v, g, mask=None):
+    """Forbidden scores are very negative, and their gradients zero: all but an empty row's p."""
+    p = _shares(q, k, mask, fill=-1e9)
+    ds = _moved(p, g @ v.mT) * q.shape[-1] ** -0.5
+    return _given_back(q, k, v, g, p, ds if mask is None else ds * mask)
+
+
+def _always_causal(last=lambda queries, keys: 0, unasked=False):
+    def shares(q, k, mask=None):
+        if mask is None and not unasked:
+            return _shares(q, k)
+        queries, keys = q.shape[-2], k.shape[-2]
+        causal = torch.ones(queries, keys, dtype=torch.bool).tril(last(queries, keys))
+        return _shares(q, k, causal)
+
+    return _attention_back(shares)
+
+
+def _right_until_scores_are_large(cases, values, expected):
+    """Wrong only where scores are in the hundreds, and not for the mask's sake alone."""
+    large = []
+    for case, value, right in zip(cases, values, expected, strict=True):
+        if not same(value, right, 2e-4):
+            large.append(any(kind in case.note for kind in SATURATED) and len(case.args))
+    if large and all(large) and 4 in large:  # without a mask, too
+        return Finding("overflow", _LARGE_SCORES)
+    return None
+
+
+def _right_where_all_share_a_mask(cases, values, expected):
+    """Wrong only where sequences or heads have masks of their own."""
+    wrong = [
+        case
+        for case, value, right in zip(cases, values, expected, strict=True)
+        if not same(value, right, 2e-4)
+    ]
+    for case in wrong:
+        if len(case.args) < 5:
+            return None
+        q, k, _, _, mask = case.args
+        each = mask.expand(*q.shape[:-1], k.shape[-2])
+        if (each == each[:1, :1]).all():
+            return None
+    if not wrong:
+        return None
+    return Finding(
+        "one-mask-for-all",
+        "Right wherever all sequences and heads share a mask. Where they have masks of their own, "
+        f"it goes wrong: one mask is used for all sequences and heads ({wrong[0].note}).",
+    )
+
+
 ATTENTION_VJP = Exercise(
     name="attention_vjp",
     lesson=LESSON,
@@ -912,11 +996,9 @@ ATTENTION_VJP = Exercise(
                 "one head",
                 "one query",
                 "one key",
-                "d_head 1",
-                "d_value 1",
-                "d_value as d_head",
                 "as many queries as keys and as sequences",
             ),
+            "width": ("unequal widths", "d_head 1", "d_value 1", "d_value as d_head"),
             "numbers": ("ordinary numbers", "tiny numbers", *SATURATED),
             "values": ("ordinary values", "values far from zero", "all values alike"),
             "gradient": (
@@ -952,7 +1034,12 @@ ATTENTION_VJP = Exercise(
     witness=attention_vjp,
     reference=attention.attention_vjp,
     axes=("batch", "heads", "tokens", "d"),
-    properties=(_forbidden_keys_get_nothing, _some_are_right),
+    properties=(
+        _right_where_all_share_a_mask,
+        _forbidden_keys_get_nothing,
+        _right_until_scores_are_large,
+        _some_are_right,
+    ),
     tolerance=2e-4,
     smallest=1,
     hints=(
@@ -1115,6 +1202,30 @@ ATTENTION_VJP = Exercise(
             "A query that may attend to nothing attends to all keys in yours. It should give zeros "
             "everywhere.",
             _attention_back(lambda q, k, mask=None: _shares(q, k, mask, fill=-1e9)),
+        ),
+        "nothing-gives-to-the-values": Variant(
+            "A query that may attend to nothing still gives its g to the values. At q and k all is "
+            "right; but its weights, too, should be zeros.",
+            _mask_again_at_the_scores,
+        ),
+        "always-causal": Variant(
+            "You use a causal mask whatever is asked for. Which keys a query may attend to is said "
+            "by `mask`; without one, it may attend to all.",
+            _always_causal(unasked=True),
+        ),
+        "causal-for-any-mask": Variant(
+            "Where there is a mask, you use a causal one in its place. The one mask is used for "
+            "all sequences and heads, though `mask` may say something else for each.",
+            _always_causal(),
+        ),
+        "causal-at-the-end-for-any-mask": Variant(
+            "Where there is a mask, you use a causal one in its place. The one mask is used for "
+            "all sequences and heads, though `mask` may say something else for each.",
+            _always_causal(lambda queries, keys: keys - queries),
+        ),
+        "overflow": Variant(
+            _LARGE_SCORES,
+            _attention_back(_exponentials_over_their_sum),
         ),
     },
 )
