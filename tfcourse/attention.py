@@ -637,9 +637,10 @@ def _check_tokens(name: str, x, module: MultiHeadAttention) -> None:
         raise TypeError(f"{name} must be {dtype} as the weights. Got {x.dtype}.")
 
 
-def _check_qkv(q, k, v=None) -> None:
-    given = {"q": q, "k": k} | ({} if v is None else {"v": v})
-    for name, tensor in given.items():
+def _check_qkv(*given) -> None:
+    """Of q and k, or of q, k and v."""
+    q, k, *values = given
+    for name, tensor in zip("qkv", given, strict=False):
         check_tensor(name, tensor, "(..., tokens, d_head)")
         if not tensor.is_floating_point():
             raise TypeError(f"{name} must hold floats. Got {tensor.dtype}.")
@@ -654,8 +655,11 @@ def _check_qkv(q, k, v=None) -> None:
         raise ValueError(
             f"k must have the d_head of q, {q.shape[-1]}, at least 1. Got {k.shape[-1]}."
         )
-    if v is not None and v.shape[-2] != k.shape[-2]:
-        raise ValueError(f"v must have a token for each of k's {k.shape[-2]}. Got {v.shape[-2]}.")
+    for v in values:
+        if v.shape[-2] != k.shape[-2]:
+            raise ValueError(
+                f"v must have a token for each of k's {k.shape[-2]}. Got {v.shape[-2]}."
+            )
 
 
 def _check_tiles(q, tiles) -> None:

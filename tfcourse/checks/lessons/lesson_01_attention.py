@@ -770,9 +770,9 @@ ATTENTION = Exercise(
 # --- leaks ----------------------------------------------------------------------------------
 
 CIRCLE, WEAK_STEP = "outputs on a circle", "a step of 4e-6"
-LARGE = "a step of 1e-3 in large outputs"
+IN_LARGE = "a step of 1e-3 in large outputs"
 OF_NUMBERS = {"a leak of the first number", "a leak of a number in the middle"}
-PROBED_ONCE = {CIRCLE, WEAK_STEP, LARGE, *OF_NUMBERS}
+PROBED_ONCE = {CIRCLE, WEAK_STEP, IN_LARGE, *OF_NUMBERS}
 
 
 def _make_leaks(kind, seed) -> Case | None:
@@ -803,7 +803,7 @@ def _leaks_probed_once() -> list[Case]:
     """Where a weak step, a large output, a sum or a number that was left alone shows."""
     [x] = randn(31, (4, 5))
     known = text_known_by_heart(3, 12)
-    cases = [(name, known if name in (WEAK_STEP, LARGE) else x) for name in sorted(PROBED_ONCE)]
+    cases = [(name, known if name in (WEAK_STEP, IN_LARGE) else x) for name in sorted(PROBED_ONCE)]
     again = Case((stand_in("causal attention"), x), note="and once more", gradients=False)
     own = [Case((stand_in(name), x), gradients=False, edge=True) for name, x in cases]
     return [again, replace(again, seed=1000), *own]
@@ -877,7 +877,7 @@ def _what_is_missed(cases, values, expected):
             "numbers of an output may rise while others fall, and the sum or the length stays. "
             "Compare number by number.",
         )
-    if missed == {LARGE}:
+    if missed == {IN_LARGE}:
         return Finding(
             "relative-difference",
             "You measure a difference by how large the outputs are, and so miss a leak into large "
@@ -885,7 +885,7 @@ def _what_is_missed(cases, values, expected):
             "(`torch.isclose` and `torch.allclose` add 1e-5 of the numbers themselves, unless you "
             "say `rtol=0`.)",
         )
-    if missed == {WEAK_STEP, LARGE}:
+    if missed == {WEAK_STEP, IN_LARGE}:
         return Finding(
             "change-too-small",
             "You change a token by too little, or ask for a slope. `attend` may have a step in it: "
