@@ -232,7 +232,7 @@ def test_no_page_holds_a_solution(course, visit):
     lessons = find_lessons(course[0])
     assert making.problems(course[1], lessons) == []
     text = visit("00_start_here.html").locator("body").text_content()  # hidden text, too
-    assert "cosine_similarities(q, keys)" in text
+    assert "cosine_similarities(" in text
     for told in ("every_key_beside_the_query", "length_of_each_key", "BEGIN SOLUTION"):
         assert told not in text
     assert not list(course[1].rglob("*.ipynb*"))  # nor do Sphinx's copies of its sources
@@ -256,7 +256,7 @@ def test_page_views_and_drawings_share_one_theme(visit):
     card = "() => getComputedStyle(document.querySelector('.drawing .card')).fill"
 
     def figure(page):
-        shown = page.locator("figure > img[src^='data:image/svg']").first
+        shown = page.locator("figure > img[src^='data:image/svg']:visible").first
         shown.scroll_into_view_if_needed()
         image = Image.open(io.BytesIO(shown.screenshot())).convert("RGB")
         return "rgb({}, {}, {})".format(*image.getpixel((image.width // 2, 3)))
