@@ -311,8 +311,7 @@ def leaks(
     if not callable(attend):
         raise TypeError(f"attend must be a function of x. Got {type(attend).__name__}.")
     check_tensor("x", x, "(tokens, d_model)", axes=2)
-    if not x.is_floating_point():
-        raise TypeError(f"x must hold floats. Got {x.dtype}.")
+    check_floats("x", x)
     others = x + 1 + torch.rand(x.shape, generator=torch.Generator().manual_seed(0)).to(x)
     moved = torch.zeros(len(x), len(x), dtype=torch.bool, device=x.device)
     with torch.no_grad():
@@ -641,9 +640,7 @@ def _check_qkv(*given) -> None:
     """Of q and k, or of q, k and v."""
     q, k, *values = given
     for name, tensor in zip("qkv", given, strict=False):
-        check_tensor(name, tensor, "(..., tokens, d_head)")
-        if not tensor.is_floating_point():
-            raise TypeError(f"{name} must hold floats. Got {tensor.dtype}.")
+        check_floats(name, tensor, "(..., tokens, d_head)")
         if tensor.dtype != q.dtype:
             raise TypeError(f"{name} must be {q.dtype} as q is. Got {tensor.dtype}.")
         if tensor.dim() < 2 or tensor.shape[:-2] != q.shape[:-2]:

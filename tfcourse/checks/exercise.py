@@ -56,7 +56,8 @@ class Case:
     def inputs(self) -> dict:
         """What the learner's process may see: the inputs, and nothing of what is expected."""
         names = ("args", "kwargs", "build", "weights", "gradients", "seed", "watched")
-        return {name: getattr(self, name) for name in (*names, "largest", "twice")}
+        names += ("largest", "twice")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)

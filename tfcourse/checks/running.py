@@ -78,7 +78,7 @@ class _Watch(TorchFunctionMode):
     def __init__(self, watched, counts=False, given=()):
         super().__init__()
         self.watched, self.used, self.largest, self.counts = watched, set(), 0, counts
-        self.given, self.held = set(map(_memory, given)), {}
+        self.given, self.held = set(map(_memory, given)) if counts else set(), {}
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         name = getattr(function, "__name__", "")
@@ -141,7 +141,7 @@ def _run(answer, given: dict, kind: str, modules: dict, anew: bool) -> Output:
         # A leaf must not be written to in place, its copy may.
         args = _fresh(args, torch.Tensor.clone)
     torch.manual_seed(given["seed"])
-    watch = _Watch(given["watched"], given["largest"] is not None, _tensors([*args]))
+    watch = _Watch(given["watched"], given["largest"] is not None, _tensors(args))
     try:
         with watch if watch.watched or watch.counts else nullcontext():
             call = answer

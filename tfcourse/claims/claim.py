@@ -118,6 +118,11 @@ def small(value: float, holds_below: float, not_above: float) -> str:
     return NOT_HERE if value > not_above else CANNOT_TELL
 
 
+def small_gap(gap: float, below: float, thing: str = "greatest difference") -> Judged:
+    """Two that should be equal: holds below a limit, does not above a hundred times that."""
+    return Judged(f"{thing} {gap:.0e}", small(gap, below, 100 * below))
+
+
 def _t_quantile(freedom: int, share: float = 0.975) -> float:
     """The quantile of Student's t, by bisection on its integrated density."""
     steps = 2000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfcourse.claims.claim import CANNOT_TELL, HOLDS, NOT_HERE, Claim, Judged, small
+from tfcourse.claims.claim import CANNOT_TELL, HOLDS, NOT_HERE, Claim, Judged, small_gap
 
 
 def _faster(speed_ups: Sequence[float]) -> Judged:
@@ -26,13 +26,13 @@ CLAIMS = (
         quote="Both give the same numbers, up to rounding.",
         rule="Float32 keeps about seven digits, and sums of 64 products are some tens large: holds "
         "if no number differs by 1e-4, does not if one differs by more than 1e-2.",
-        judge=lambda gap: Judged(f"greatest difference {gap:.0e}", small(gap, 1e-4, 1e-2)),
+        judge=lambda gap: small_gap(gap, 1e-4),
     ),
     Claim(
         id="cosine-ignores-length",
         quote="The cosine does not change when a vector is made ten times longer.",
         rule="Holds if it changes by less than 1e-6, does not if by more than 1e-4.",
-        judge=lambda gap: Judged(f"difference {gap:.0e}", small(gap, 1e-6, 1e-4)),
+        judge=lambda gap: small_gap(gap, 1e-6, "difference"),
         computed=True,
     ),
 )

@@ -5,7 +5,16 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from tfcourse.claims.claim import CANNOT_TELL, HOLDS, NOT_HERE, ONLY_IF, Claim, Judged, small
+from tfcourse.claims.claim import (
+    CANNOT_TELL,
+    HOLDS,
+    NOT_HERE,
+    ONLY_IF,
+    Claim,
+    Judged,
+    small,
+    small_gap,
+)
 
 VASWANI = "https://arxiv.org/abs/1706.03762"
 QUADRATIC = (
@@ -19,10 +28,6 @@ def _looks(shares: Sequence[float]) -> Judged:
     verdict = HOLDS if found == len(shares) else NOT_HERE if found == 0 else CANNOT_TELL
     said = ", ".join(f"{share:.1%}" for share in shares)
     return Judged(f"share of the right card in {len(shares)} runs: {said}", verdict)
-
-
-def _agrees(gap: float) -> Judged:
-    return Judged(f"greatest difference {gap:.0e}", small(gap, 1e-6, 1e-4))
 
 
 def _variance(widths: Sequence[int], variances: Sequence[float]) -> Judged:
@@ -47,10 +52,6 @@ def _small_gradients(received: dict[str, Sequence[float]]) -> Judged:
     if small["median"]:
         return Judged(said, ONLY_IF, "it speaks of most queries: on average a query receives more")
     return Judged(said, NOT_HERE)
-
-
-def _equivariant(gap: float) -> Judged:
-    return Judged(f"greatest difference {gap:.0e}", small(gap, 1e-6, 1e-4))
 
 
 def _within(beyond: int) -> Judged:
@@ -92,7 +93,7 @@ CLAIMS = (
         id="agrees-with-pytorch",
         quote="softmax(QKᵀ/√d_k)V with a mask gives what PyTorch's fused kernel gives.",
         rule="Holds if no number differs by 1e-6, does not if one differs by more than 1e-4.",
-        judge=_agrees,
+        judge=lambda gap: small_gap(gap, 1e-6),
     ),
     Claim(
         id="variance-of-a-score",
@@ -120,7 +121,7 @@ CLAIMS = (
         id="permutation-equivariant",
         quote="When the tokens are shuffled, the outputs are shuffled along and nothing else.",
         rule="Holds if no number differs by 1e-6, does not if one differs by more than 1e-4.",
-        judge=_equivariant,
+        judge=lambda gap: small_gap(gap, 1e-6),
         computed=True,
     ),
     Claim(

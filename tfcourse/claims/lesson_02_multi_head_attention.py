@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tfcourse.claims.claim import CANNOT_TELL, HOLDS, NOT_HERE, ONLY_IF, Claim, Judged, small
+from tfcourse.claims.claim import CANNOT_TELL, HOLDS, NOT_HERE, ONLY_IF, Claim, Judged, small_gap
 
 VASWANI = "https://arxiv.org/abs/1706.03762"
 
@@ -17,10 +17,6 @@ def _order_lost(found: Mapping[str, int]) -> Judged:
     if uneven > even:
         return Judged(said, ONLY_IF, "both get the same share")
     return Judged(said, HOLDS)
-
-
-def _equal(gap: float) -> Judged:
-    return Judged(f"greatest difference {gap:.0e}", small(gap, 1e-5, 1e-3))
 
 
 def _similar_cost(fastest: Mapping[int, float]) -> Judged:
@@ -72,7 +68,7 @@ CLAIMS = (
         "forms-of-multi-head-attention",
         "A loop over heads, three projections and a single projection give the same numbers.",
         "Holds below 1e-5, which is rounding in float32; does not hold above 1e-3.",
-        _equal,
+        lambda gap: small_gap(gap, 1e-5),
         computed=True,
     ),
     Claim(
@@ -100,7 +96,7 @@ CLAIMS = (
         "same-as-torch-multi-head",
         "Our module with the weights of nn.MultiheadAttention gives the same output.",
         "Holds below 1e-5, which is rounding in float32; does not hold above 1e-3.",
-        _equal,
+        lambda gap: small_gap(gap, 1e-5),
     ),
     Claim(
         "a-quarter-of-the-cache",

@@ -14,15 +14,11 @@ from tfcourse.claims.claim import (
     alike,
     lower,
     paired,
-    small,
+    small_gap,
 )
 
 VASWANI = "https://arxiv.org/abs/1706.03762"
 SU = "https://arxiv.org/abs/2104.09864"
-
-
-def _small(gap: float, below: float, thing: str = "greatest difference") -> Judged:
-    return Judged(f"{thing} {gap:.0e}", small(gap, below, 100 * below))
 
 
 def _linear(step_error: float, matrix_gap: float) -> Judged:
@@ -60,7 +56,7 @@ CLAIMS = (
         "order-unseen",
         "Without positions a word's output does not depend on the order of the words.",
         "For every word, the outputs for two orders differ by less than 1e-6.",
-        lambda gap: _small(gap, 1e-6),
+        lambda gap: small_gap(gap, 1e-6),
         computed=True,
     ),
     Claim(
@@ -80,7 +76,7 @@ CLAIMS = (
         "offset-alone",
         "The dot product of two sinusoidal encodings depends on their offset alone.",
         "Over all pairs with the same offset the products differ by less than 1e-3.",
-        lambda spread: _small(spread, 1e-3, "same offset: within"),
+        lambda spread: small_gap(spread, 1e-3, "same offset: within"),
         computed=True,
     ),
     Claim(
@@ -95,7 +91,7 @@ CLAIMS = (
         "Turned by rotary positions, query and key have a score that depends on their distance "
         "alone.",
         "20 pairs of positions with the same distance: their scores differ by less than 1e-3.",
-        lambda spread: _small(spread, 1e-3, "same distance: within"),
+        lambda spread: small_gap(spread, 1e-3, "same distance: within"),
         computed=True,
     ),
     Claim(
@@ -114,7 +110,7 @@ CLAIMS = (
         "layouts-permuted",
         "The two layouts of rotary positions give the same numbers in another order.",
         "Put into the other layout, turned there and put back, they differ by less than 1e-6.",
-        lambda gap: _small(gap, 1e-6),
+        lambda gap: small_gap(gap, 1e-6),
         computed=True,
     ),
 )

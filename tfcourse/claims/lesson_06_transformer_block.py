@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from tfcourse.claims.claim import CANNOT_TELL, HOLDS, NOT_HERE, ONLY_IF, Claim, Judged, small
+from tfcourse.claims.claim import CANNOT_TELL, HOLDS, NOT_HERE, ONLY_IF, Claim, Judged, small_gap
 
 LOST, INFINITE = 1e-6, 3.4e38  # a hundred times AdamW's ε; the largest number of float32
 FLOOR = 1e-12  # below it float64's own rounding is what is left
@@ -53,10 +53,6 @@ def _loses_rank(pure) -> Judged:
         if not found[name]
     )  # fmt: skip
     return Judged(shown, ONLY_IF, where)
-
-
-def _equal(gap) -> Judged:
-    return Judged(f"greatest difference {gap:.0e}", small(gap, 1e-5, 1e-3))
 
 
 def _paths(n_paths, n_blocks) -> Judged:
@@ -117,7 +113,7 @@ CLAIMS = (
         "block-equals-pytorch",
         "Our block and PyTorch's nn.TransformerEncoderLayer give the same numbers in both forms.",
         "With the same weights the greatest difference is below 1e-5 (float32).",
-        _equal,
+        lambda gap: small_gap(gap, 1e-5),
     ),
     Claim(
         "adding-a-block-doubles-the-paths",
