@@ -1,9 +1,10 @@
-"""Puts right answers of the bank into their lessons, in place of the solutions: do those still run?
+"""Runs the solved lessons, each exercise going on with a right answer of the bank.
 
-    python -m tests.answers [LESSON …]        all of them: `make answers`
+    python -m tests.answers [LESSON …]        all of them in turn: `make answers`
     python -m tests.answers --one             one chosen answer an exercise
 
-A right answer must carry its lesson: to its end, under strict checks, with the same verdicts.
+The solution must pass its check, strictly; then the other right answer takes its place, and must
+carry the lesson to its end, with the verdicts that the learner's notebook holds.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ def run(lesson: Lesson, chosen: dict[str, int]) -> list[str]:
     """Run the lesson with these answers; sentences on what went wrong."""
     notebook = lesson.solved()
     for cell in notebook.cells:
-        name = cell.metadata.get("exercise")
+        name = cell.metadata.get("check")
         if name in chosen:
-            cell.source = (
-                f"from tests.answers import answer\n\n{name} = answer({name!r}, {chosen[name]})"
+            cell.source += (
+                f"\n\nfrom tests.answers import answer\n{name} = answer({name!r}, {chosen[name]})"
             )
     try:
         build.run(

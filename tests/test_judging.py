@@ -3,9 +3,11 @@
 import torch
 import torch.nn.functional as F
 
-from tfcourse.checks.covering import all_kinds, cover
+from tests.wrong_answers import attempts
+from tfcourse.checks.covering import all_kinds, cover, make_case
 from tfcourse.checks.exercise import Case, Domain, Exercise, Finding, Variant, randn, unequal
 from tfcourse.checks.judging import judge
+from tfcourse.checks.registry import exercises
 from tfcourse.checks.running import collect
 
 
@@ -189,6 +191,16 @@ def test_no_gradient_and_another_gradient():
     assert verdict_of(lambda x: share(x.detach())).diagnosis == "no-gradient"
     half = verdict_of(lambda x: (share(x) + share(x.detach())) / 2)
     assert half.diagnosis == "gradient"
+
+
+def test_what_is_left_of_large_gradients_that_cancel_is_rounding():
+    """One key in the context: its weight is 1 whatever the query is. The norm gets 0 ± rounding."""
+    exercise = exercises()["DecoderBlock"]
+    [answer] = [a.answer for a in attempts() if a.answer.__name__ == "SequenceBySequence"]
+    kinds = {name: options[0] for name, options in all_kinds(exercise.domain).items()}
+    kinds |= {"sizes": "one key in the context", "numbers": "a context about 5"}
+    case = make_case(exercise.domain, kinds, 0)
+    assert judge(exercise, collect(answer, [case.inputs()]), [case]).right
 
 
 def test_the_contrast_is_a_case_like_any_other():

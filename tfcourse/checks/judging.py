@@ -63,7 +63,7 @@ class Compared:
         """
         plain = [i for i, case in enumerate(self.cases) if not (case.edge or case.random)]
         right = [self.cases[i] for i in plain if self.equal[i]]
-        if len(right) < len(plain) / 4:
+        if not right or len(right) < len(plain) / 4:
             return ""
         return f" Right for {self.exercise.describe(right[0])}: what is the difference?"
 
@@ -546,6 +546,7 @@ def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None
             )
         if case.random:
             continue  # there is one, and it is as random as the value
+        smallest = max(exercise.smallest, _rounding(right.gradients) / (10 * exercise.tolerance))
         for g, r in zip(output.gradients, right.gradients, strict=True):
             if r is None or g is None:  # none at all is as good as one of zeros
                 continue
@@ -556,9 +557,16 @@ def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None
                     "The values are right, but the gradient is NaN or infinite: a network that "
                     f"meets such an input once is lost. {at}",
                 )
-            if not case.edge and not alike_for(exercise, g, r, 10):
+            if not case.edge and not same(g, r, 10 * exercise.tolerance, smallest):
                 return Finding("gradient", f"The values are right, their gradient is not. {at}")
     return None
+
+
+def _rounding(gradients) -> float:
+    """What may be left of large gradients that cancel: a millionth of the greatest."""
+    return 1e-6 * max(
+        (g.abs().max().item() for g in gradients if g is not None and g.numel()), default=0
+    )
 
 
 def _without_gradient(exercise, case, output, right) -> str:
