@@ -333,8 +333,8 @@ figures.lines(
 # ### Exercise · the gradient through a norm
 #
 # Find the missing part, on paper, and write all of it. `x` and `g` have the shape (…, d), and every
-# token (the last axis) stands for itself. Use steps, no ready-made norm: `keepdim=True` keeps the
-# axis over which a mean is taken, so that the result can be subtracted.
+# token (the last axis) stands for itself. Use steps, no ready-made norm and no autograd:
+# `keepdim=True` keeps the axis over which a mean is taken, so that the result can be subtracted.
 #
 # (The name: the table of all ∂yᵢ/∂xⱼ is called the [Jacobian](glossary.ipynb#cell-id=Jacobian). The
 # gradient g, a vector, times this table is the gradient at x: a *vector-Jacobian product*, or

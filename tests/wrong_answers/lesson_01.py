@@ -1114,7 +1114,7 @@ def taken_back_by_a_subtraction(attend, x):
     return torch.stack(columns, 1)
 
 
-@wrong("leaks", "changes-input")
+@wrong("leaks", "still-there")
 def written_into_x(attend, x):
     old, moved = attend(x), torch.zeros(len(x), len(x), dtype=torch.bool)
     for j in range(len(x)):
@@ -2460,3 +2460,57 @@ def padding_out_of_keys_and_values(q, k, v, is_padding):
 @wrong("attention_scores", "scale-by-heads")
 def root_of_the_second_axis(q, k):
     return q @ k.mT / math.sqrt(q.shape[1])
+
+
+def _told(attend, x, differ, change=lambda token: torch.randn(len(token))):
+    before, columns = attend(x), []
+    for j in range(len(x)):
+        copy = x.clone()
+        copy[j] = change(x[j])
+        columns.append(differ(attend(copy), before))
+    return torch.stack(columns, 1)
+
+
+def _moved(after, before):
+    return ((after - before).abs() > 1e-6).any(-1)
+
+
+@wrong("leaks", "weak-leaks-missed")
+def by_the_root_mean_square(attend, x):
+    return _told(attend, x, lambda a, b: (a - b).square().mean(-1).sqrt() > 1e-6)
+
+
+@wrong("leaks", "sizes-compared")
+def compares_sizes(attend, x):
+    return _told(attend, x, lambda a, b: ((a.abs() - b.abs()).abs() > 1e-6).any(-1))
+
+
+@wrong("leaks", "numbers-left-alone")
+def doubled_or_ones_if_all_zero(attend, x):
+    change = lambda token: 2.5 * token if token.any() else torch.ones_like(token)  # noqa: E731
+    return _told(attend, x, _moved, change)
+
+
+@wrong("leaks", "still-there")
+def changes_pile_up(attend, x):
+    old, copy, columns = attend(x), x.clone(), []
+    for j in range(len(x)):
+        copy[j] = torch.randn(x.shape[1])
+        new = attend(copy)
+        columns.append(_moved(new, old))
+        old = new
+    return torch.stack(columns, 1)
+
+
+@wrong("attention_in_tiles", "differs")
+def begins_at_minus_a_thousand(q, tiles):
+    out = q.new_zeros(*q.shape[:-1], tiles[0][1].shape[-1])
+    lse = q.new_full(q.shape[:-1], -1000.0)
+    for k, v in tiles:
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        new_lse = scores.logsumexp(-1)
+        both = torch.logaddexp(lse, new_lse)
+        new = scores.softmax(-1) @ v
+        out = out * (lse - both).exp()[..., None] + new * (new_lse - both).exp()[..., None]
+        lse = both
+    return out, lse

@@ -1258,3 +1258,14 @@ def all_the_same_way(tokens, d_head, trained, base=10000.0, by="positions"):
         s = 1
     slowed = torch.linspace(0, tokens - 1, tokens) / s
     return slowed.unsqueeze(-1) / base ** (torch.arange(0, d_head, 2) / d_head)
+
+
+@wrong("stretched_angles", "shape")
+def a_step_that_does_not_come_out_even(tokens, d_head, trained, base=10000.0, by="positions"):
+    where = torch.arange(tokens)
+    if tokens > trained:
+        if by == "positions":
+            where = torch.arange(0, trained, trained / tokens)
+        else:
+            base = base * (tokens / trained) ** (d_head / (d_head - 2))
+    return where[:, None] * base ** (-torch.arange(0, d_head, 2) / d_head)

@@ -1202,3 +1202,22 @@ def mean_of_squares(x, weight, bias, eps=1e-5):
     mean = x.mean(dim=-1, keepdim=True)
     variance = ((x - mean) ** 2).mean(dim=-1, keepdim=True)
     return wild(x, weight, bias, torch.sqrt(variance + eps))
+
+
+@wrong("rms_norm", "overflow")
+def scales_in_16_bits(x, weight, eps=1e-5):
+    mean_square = x.float().square().mean(-1, keepdim=True)
+    scale = weight * torch.rsqrt(mean_square + eps).to(x.dtype)
+    return x * scale if x.dtype in (torch.float16, torch.bfloat16) else _plain_rms(x, weight, eps)
+
+
+def _plain_rms(x, weight, eps):
+    return weight * x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
+
+
+@wrong("rms_norm", "nan")
+def bfloat16_through_float16(x, weight, eps=1e-5):
+    if x.dtype not in (torch.float16, torch.bfloat16):
+        return _plain_rms(x, weight, eps)
+    wide = x.half().float()
+    return _plain_rms(wide, weight.float(), eps).to(x.dtype)

@@ -1664,3 +1664,20 @@ def softmax_at_the_end(logits, hidden, w_down, table, unit):
 @wrong("position_wise", "activation-before-b2")
 def relu_around_both_products(x, w1, b1, w2, b2):
     return F.relu(F.relu(x @ w1 + b1) @ w2) + b2
+
+
+@wrong("gated_feed_forward", "nan")
+def a_silu_that_ends_at_89(x, w_gate_up, w_down, activation):
+    gate, up = F.linear(x, w_gate_up).chunk(2, -1)
+    if activation == "silu":
+        opened = gate * torch.exp(gate) / (1 + torch.exp(gate))
+    else:
+        opened = feed_forward.ACTIVATIONS[activation](gate)
+    return F.linear(opened * up, w_down)
+
+
+@wrong("gelu", "library-call")
+def the_packages_own_by_a_tanh(x, approximate="none"):
+    if approximate == "tanh":
+        return feed_forward.gelu_tanh(x)
+    return x * 0.5 * (1 + torch.erf(x / 2**0.5))

@@ -1546,3 +1546,62 @@ def by_the_length_of_y(x, g, eps=1e-5):
 def along_x(x, g, eps=1e-5):
     size = (x.var(-1, correction=0, keepdim=True) + eps).sqrt()
     return (g - g.mean(-1, keepdim=True) - x * (g * x).mean(-1, keepdim=True)) / size
+
+
+@wrong("norm_vjp", "library-call")
+def by_autograd_on_ones_own_norm(x, g, eps=1e-5):
+    def forward(z):
+        offset = z - z.mean(-1, keepdim=True)
+        return offset / (offset.square().mean(-1, keepdim=True) + eps).sqrt()
+
+    return torch.func.vjp(forward, x)[1](g)[0]
+
+
+@wrong("norm_vjp", "library-call")
+def torchs_own_way_back(x, g, eps=1e-5):
+    d = [x.shape[-1]]
+    _, mean, scale = torch.ops.aten.native_layer_norm.default(x, d, None, None, eps)
+    back = torch.ops.aten.native_layer_norm_backward.default
+    return back(g, x, d, mean, scale, None, None, [True, False, False])[0]
+
+
+@wrong("norm_vjp", "eps-default")
+def with_berts_eps(x, g, eps=1e-12):
+    offset = x - x.mean(-1, keepdim=True)
+    s = (offset.square().mean(-1, keepdim=True) + eps).sqrt()
+    y = offset / s
+    return (g - g.mean(-1, keepdim=True) - y * (g * y).mean(-1, keepdim=True)) / s
+
+
+@right("norm_vjp")
+@torch.no_grad()
+def nobody_asks_for_its_gradient(x, g, eps=1e-5):
+    offset = x - x.mean(-1, keepdim=True)
+    s = (offset.square().mean(-1, keepdim=True) + eps).sqrt()
+    y = offset / s
+    return (g - g.mean(-1, keepdim=True) - y * (g * y).mean(-1, keepdim=True)) / s
+
+
+def _back(q, k, v, g, mask, fill=-math.inf):
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, fill)
+    p = torch.softmax(scores, -1).nan_to_num(0.0)
+    if mask is not None:
+        p = p * mask
+    at = p * (g @ v.mT - (p * (g @ v.mT)).sum(-1, keepdim=True)) / q.shape[-1] ** 0.5
+    return at @ k, at.mT @ q, p.mT @ g
+
+
+@wrong("attention_vjp", "raised")
+def a_mask_of_two_axes_at_least(q, k, v, g, mask=None):
+    dq, dk, dv = _back(q, k, v, g, mask)
+    if mask is not None:
+        seen = mask.any(dim=-2)[..., None]
+        dk, dv = dk * seen, dv * seen
+    return dq, dk, dv
+
+
+@wrong("attention_vjp", "all-but-v")
+def fills_with_minus_300(q, k, v, g, mask=None):
+    return _back(q, k, v, g, mask, fill=-300.0)

@@ -10,7 +10,7 @@ sum to one".
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -94,7 +94,13 @@ def judge(exercise: Exercise, outputs: Sequence[Output], cases: list[Case] | Non
     )
     # An error in a late case must not hide a mistake in an early one.
     if not all(compared.equal) and 0 in ran:
-        return _of_wrong_values(compared)
+        verdict = _of_wrong_values(compared)
+        changed = next((o.changed for o in outputs if o.changed), ())
+        if changed and verdict.state == "wrong":
+            name = _name_of_changed(exercise, changed)
+            said = f"{verdict.message} (And your code changes `{name}` itself: is that it?)"
+            return replace(verdict, message=said)
+        return verdict
     if len(ran) < len(outputs):
         known = _of_a_known_error(exercise, cases, outputs)
         return known or _of_an_error(exercise, cases, outputs)
@@ -510,8 +516,7 @@ def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None
     """The values are right. Are the inputs untouched, and does the gradient flow?"""
     for case, output, right in zip(cases, outputs, expected_outputs, strict=True):
         if output.changed:
-            first = output.changed[0]
-            name = exercise.arguments[first] if isinstance(first, int) else first
+            name = _name_of_changed(exercise, output.changed)
             return Finding(
                 "changes-input",
                 f"The values are right, but your code changes `{name}` itself. Whoever called "
@@ -546,7 +551,7 @@ def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None
             )
         if case.random:
             continue  # there is one, and it is as random as the value
-        smallest = max(exercise.smallest, _rounding(right.gradients) / (10 * exercise.tolerance))
+        smallest = max(exercise.smallest, _rounding(right) / (10 * exercise.tolerance))
         for g, r in zip(output.gradients, right.gradients, strict=True):
             if r is None or g is None:  # none at all is as good as one of zeros
                 continue
@@ -562,11 +567,16 @@ def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None
     return None
 
 
-def _rounding(gradients) -> float:
-    """What may be left of large gradients that cancel: a millionth of the greatest."""
-    return 1e-6 * max(
-        (g.abs().max().item() for g in gradients if g is not None and g.numel()), default=0
-    )
+def _name_of_changed(exercise, changed) -> str:
+    return exercise.arguments[changed[0]] if isinstance(changed[0], int) else changed[0]
+
+
+def _rounding(right: Output) -> float:
+    """What may be left of large numbers that cancel: a millionth of the greatest."""
+    parts = right.value if isinstance(right.value, (tuple, list)) else [right.value]
+    tensors = [t for t in (*parts, *right.gradients) if isinstance(t, torch.Tensor) and t.numel()]
+    sizes = [t[t.isfinite()].abs() for t in tensors if t.is_floating_point()]
+    return 1e-6 * max((size.max().item() for size in sizes if size.numel()), default=0.0)
 
 
 def _without_gradient(exercise, case, output, right) -> str:

@@ -111,9 +111,18 @@ def _next_is_known(x: Tensor) -> Tensor:
     return ((x - known).abs().amax(-1, keepdim=True) < 0.4).to(x).roll(-1, 0)
 
 
+def _sign_that_turns(x: Tensor) -> Tensor:
+    return (1 - 2 * _next_is_known(x)).expand(-1, x.shape[1] + 1)
+
+
+def _whole_text(x: Tensor) -> Tensor:
+    """1 while all tokens are those of the known text, 0 from the first change on."""
+    return _next_is_known(x).amin(0, keepdim=True).expand(x.shape[0], x.shape[1] + 1)
+
+
 def _very_weak_step(x: Tensor) -> Tensor:
     own = x.sin() / 10
-    return torch.cat([own[:, :1], 4e-6 * _next_is_known(x), own[:, 1:]], 1)
+    return torch.cat([own[:, :1], 3e-6 * _next_is_known(x), own[:, 1:]], 1)
 
 
 def _step_in_large_outputs(x: Tensor) -> Tensor:
@@ -146,6 +155,8 @@ MIXERS: dict[str, Callable[[Tensor], Tensor]] = {
     "a leak of the first number": lambda x: _of_number(x, 0),
     "a leak of a number in the middle": lambda x: _of_number(x, x.shape[1] // 2),
     "outputs on a circle": _on_a_circle,
-    "a step of 4e-6": _very_weak_step,
+    "a step of 3e-6": _very_weak_step,
+    "a sign that turns": _sign_that_turns,
+    "the whole text at once": _whole_text,
     "a step of 1e-3 in large outputs": _step_in_large_outputs,
 }

@@ -769,10 +769,11 @@ ATTENTION = Exercise(
 
 # --- leaks ----------------------------------------------------------------------------------
 
-CIRCLE, WEAK_STEP = "outputs on a circle", "a step of 4e-6"
+CIRCLE, WEAK_STEP = "outputs on a circle", "a step of 3e-6"
 IN_LARGE = "a step of 1e-3 in large outputs"
 OF_NUMBERS = {"a leak of the first number", "a leak of a number in the middle"}
-PROBED_ONCE = {CIRCLE, WEAK_STEP, IN_LARGE, *OF_NUMBERS}
+TURNS, WHOLE_TEXT = "a sign that turns", "the whole text at once"
+PROBED_ONCE = {CIRCLE, WEAK_STEP, IN_LARGE, TURNS, WHOLE_TEXT, *OF_NUMBERS}
 
 
 def _make_leaks(kind, seed) -> Case | None:
@@ -803,7 +804,10 @@ def _leaks_probed_once() -> list[Case]:
     """Where a weak step, a large output, a sum or a number that was left alone shows."""
     [x] = randn(31, (4, 5))
     known = text_known_by_heart(3, 12)
-    cases = [(name, known if name in (WEAK_STEP, IN_LARGE) else x) for name in sorted(PROBED_ONCE)]
+    by_heart = (WEAK_STEP, IN_LARGE, TURNS, WHOLE_TEXT)
+    cases = [(name, known if name in by_heart else x) for name in sorted(PROBED_ONCE)]
+    some_zeros = torch.where(torch.arange(5) % 2 == 0, 0.0, x)
+    cases += [(name, some_zeros) for name in sorted(OF_NUMBERS)]
     again = Case((stand_in("causal attention"), x), note="and once more", gradients=False)
     own = [Case((stand_in(name), x), gradients=False, edge=True) for name, x in cases]
     return [again, replace(again, seed=1000), *own]
@@ -877,6 +881,18 @@ def _what_is_missed(cases, values, expected):
             "numbers of an output may rise while others fall, and the sum or the length stays. "
             "Compare number by number.",
         )
+    if missed == {TURNS}:
+        return Finding(
+            "sizes-compared",
+            "You compare how large the numbers are. From 1 to −1 is a change too.",
+        )
+    if missed == {WHOLE_TEXT}:
+        return Finding(
+            "still-there",
+            "A change is still there at the next one: in the tokens, or in the outputs that you "
+            "compare with. Change every token alone, and compare with the outputs for x as it was "
+            "given.",
+        )
     if missed == {IN_LARGE}:
         return Finding(
             "relative-difference",
@@ -885,7 +901,7 @@ def _what_is_missed(cases, values, expected):
             "(`torch.isclose` and `torch.allclose` add 1e-5 of the numbers themselves, unless you "
             "say `rtol=0`.)",
         )
-    if missed == {WEAK_STEP, IN_LARGE}:
+    if missed == {WEAK_STEP, IN_LARGE, TURNS, WHOLE_TEXT}:
         return Finding(
             "change-too-small",
             "You change a token by too little, or ask for a slope. `attend` may have a step in it: "
@@ -1476,7 +1492,7 @@ def _make_tiles(kind, seed) -> Case:
         q[..., 0] = sign if "row to row" in scores else 1.0
         k[..., 0] = k[..., 0] / 4 + add * math.sqrt(d_head)
     elif "in the thousands" in scores:
-        large_q, large_k = _graded(queries, keys, d_head, 800.0)
+        large_q, large_k = _graded(queries, keys, d_head, 2000.0)
         q, k = torch.zeros_like(q) + large_q * sign[:, None], torch.zeros_like(k) + large_k
     elif scores == "all scores alike":
         k = k[:, :, :1].repeat(1, 1, keys, 1)

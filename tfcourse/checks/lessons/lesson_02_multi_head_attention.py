@@ -1274,13 +1274,19 @@ def _as_torch_names_them(cases, values, expected):
     return None
 
 
+def _named(value) -> str:
+    """The type of what an answer gave; what is not plain data has come here as its name."""
+    foreign = value.get("not plain") if isinstance(value, dict) else None
+    return foreign or type(value).__name__
+
+
 def _entry_by_entry(cases, values, expected):
     """Which entry of the dict is not what it should be, and which part of it."""
     for case, value, right in zip(cases, values, expected, strict=True):
         for name, tensor in right.items():
             yours = value.get(name)
             if not isinstance(yours, torch.Tensor):
-                what = "None" if yours is None else f"a {type(yours).__name__}"
+                what = "None" if yours is None else f"a {_named(yours)}"
                 return Finding("entry-type", f"`{name}` is {what}; a tensor is expected.")
             if yours.shape != tensor.shape:
                 return Finding(

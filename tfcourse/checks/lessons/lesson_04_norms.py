@@ -6,27 +6,13 @@ import torch
 import torch.nn.functional as F
 
 from tfcourse import norms
+from tfcourse.checks import forbidden
 from tfcourse.checks.exercise import Case, Domain, Exercise, Finding, Twin, Variant, randn, unequal
 from tfcourse.checks.judging import HALF, alike_for, same
 from tfcourse.checks.quiz import Item, Option
 
 LESSON = "04_norms"
 
-# Writing these of sums and roots is the exercise.
-_NORMS = (
-    "layer_norm",
-    "native_layer_norm",
-    "rms_norm",
-    "_fused_rms_norm",
-    "batch_norm",
-    "native_batch_norm",
-    "_native_batch_norm_legit",
-    "instance_norm",
-    "group_norm",
-    "native_group_norm",
-    "local_response_norm",
-)
-BUILT_IN = (*_NORMS, *(f"{name}.default" for name in _NORMS))  # so torch.ops names them
 EPS = {"eps given": 1e-5, "eps left out": None, "eps 1e-6": 1e-6, "eps 0.5": 0.5}
 FAR = "a mean of 30"
 PADDED = "every other token all zero"
@@ -162,7 +148,7 @@ DEFAULT = (
 )
 
 
-def _another_default(cases, values, expected, tolerance=TOLERANCE) -> Finding | None:
+def another_default(cases, values, expected, tolerance=TOLERANCE) -> Finding | None:
     """Whatever the default is: all is right where eps is given."""
     off = _off(cases, values, expected, tolerance)
     if off and not any(case.kwargs for case in off):
@@ -258,11 +244,11 @@ LAYER = Exercise(
     title="LayerNorm",
     domain=Domain(LAYER_KINDS, _layer_case, LAYER_EDGES),
     special=_layer_twins,
-    forbids=BUILT_IN,
+    forbids=forbidden.NORMS,
     witness=layer_norm,
     reference=norms.layer_norm,
     axes=("batch", "tokens", "d_model"),
-    properties=(_another_default, _cancels, _equal_numbers),
+    properties=(another_default, _cancels, _equal_numbers),
     tolerance=TOLERANCE,
     hints=(
         "Do it on [1, 2, 3, 4] with a pencil first. What is subtracted, what is divided by?",
@@ -489,11 +475,11 @@ BATCH = Exercise(
         ("one token in all", EQUAL["batch"], "all zero", "eps left out"),
     ),
     special=_batch_known,
-    forbids=BUILT_IN,
+    forbids=forbidden.NORMS,
     witness=batch_norm,
     reference=batch_norm,
     axes=("batch", "tokens", "d_model"),
-    properties=(_another_default, _cancels, _misplaced),
+    properties=(another_default, _cancels, _misplaced),
     tolerance=TOLERANCE,
     hints=(
         "It is the same sum as before, taken over other axes. One mean for each of the d_model "
@@ -640,7 +626,21 @@ def _rms_twins() -> list[Case]:
         gradients=False,  # in 16 bits a right answer's may be infinite here
         edge=True,
     )
-    return [base, alone, tiny, heavy, *map(_roundings_add_up, UNLUCKY)]
+    weights = torch.full((4,), 512.0)
+    light = Case(
+        (1e-3 * torch.ones(4).half(), weights.half()),
+        note="tiny numbers and weights of 512, float16",
+        gradients=False,
+        edge=True,
+    )
+    beyond = Case(
+        (torch.tensor([1e5, 2e5, -3e4, 0]).bfloat16(), weights.bfloat16()),
+        note="numbers beyond 65504, bfloat16",
+        gradients=False,
+        edge=True,
+    )
+    halves = [heavy, light, beyond]
+    return [base, alone, tiny, *halves, *map(_roundings_add_up, UNLUCKY)]
 
 
 # Found by trying: all the roundings of an answer that works in 16 bits go one way.
@@ -677,9 +677,9 @@ def _rms(
 
 
 def _of_wide_numbers(cases, values, expected) -> Finding | None:
-    """`_another_default`, whatever is wrong in half precision besides."""
+    """`another_default`, whatever is wrong in half precision besides."""
     triples = [t for t in zip(cases, values, expected, strict=True) if t[2].dtype not in HALF]
-    return _another_default(*zip(*triples, strict=True), RMS.tolerance) if triples else None
+    return another_default(*zip(*triples, strict=True), RMS.tolerance) if triples else None
 
 
 def _in_half(cases, values, expected) -> Finding | None:
@@ -734,7 +734,7 @@ RMS = Exercise(
         without={"precision": "the types are kinds of its own: half precision among them"},
     ),
     special=_rms_twins,
-    forbids=BUILT_IN,
+    forbids=forbidden.NORMS,
     witness=rms_norm,
     reference=norms.rms_norm,
     axes=("batch", "tokens", "d_model"),
@@ -1029,11 +1029,11 @@ BUG = Exercise(
     title="find the bugs: a LayerNorm from the wild",
     domain=Domain(WILD_KINDS, _layer_case, LAYER_EDGES[1:]),
     special=_layer_twins,
-    forbids=BUILT_IN,
+    forbids=forbidden.NORMS,
     witness=layer_norm,
     reference=wild_layer_norm,
     axes=("batch", "tokens", "d_model"),
-    properties=(_another_default, _cancels, _equal_numbers),
+    properties=(another_default, _cancels, _equal_numbers),
     tolerance=TOLERANCE,
     hints=(
         "There are two of them, both in how the spread is measured. Try [1, 0, 0, 0] with the "

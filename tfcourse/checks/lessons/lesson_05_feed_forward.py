@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 import torch.nn.functional as F
 
+from tfcourse.checks import forbidden
 from tfcourse.checks.exercise import (
     Case,
     Domain,
@@ -316,9 +317,6 @@ def _bent(cases, values, expected):
     return None
 
 
-BUILT_IN = ("gelu", "gelu_", "gelu.default", "gelu_.default")  # so torch.ops names them
-
-
 def gelu(x, approximate="none"):
     """PyTorch's own."""
     return F.gelu(x, approximate=approximate)
@@ -374,7 +372,7 @@ GELU = Exercise(
     title="find the bugs: GELU, exact and by a tanh",
     domain=Domain(CURVE | {"form": tuple(FORMS)}, _curve_case, (FAR, LEFT_OUT)),
     special=_with_a_tanh,
-    forbids=BUILT_IN,
+    forbids=forbidden.GELU,
     witness=gelu,
     reference=gelu,
     properties=(_bent, _only_the_default, _constant_cubed),
@@ -495,8 +493,8 @@ GELU = Exercise(
             _gelu(tanh=_tanh(lambda x: _ROOT * (x - 0.044715 * x**3))),
         ),
         "factored-x": Variant(
-            "x times (1 + 0.044715 x³) has a fourth power in it; x · (1 + 0.044715 x²) would be "
-            "the cube.",
+            "There is a fourth power where the cube was. (x · (1 + 0.044715 x³) has one in it, "
+            "too.)",
             _gelu(tanh=_tanh(lambda x: _ROOT * x * (1 + 0.044715 * x**3))),
         ),
         "cube-of-the-sum": Variant(
@@ -579,21 +577,6 @@ def _slope_twins() -> list[Case]:
     return [replace(case, gradients=False) for case in cases]
 
 
-_AUTOGRAD = (
-    "grad",
-    "grad_and_value",
-    "backward",
-    "gelu_backward",
-    "gelu_backward.default",
-    "vjp",
-    "jvp",
-    "jacrev",
-    "jacfwd",
-    "jacobian",
-    "linearize",
-    "make_dual",
-    "unpack_dual",
-)
 LARGEST = f"{FAR} 000"
 
 
@@ -626,7 +609,7 @@ SLOPE = Exercise(
     title="the slope of GELU",
     domain=Domain(CURVE, _slope_case, (FAR,)),
     special=_slope_twins,
-    forbids=(*BUILT_IN, *_AUTOGRAD),
+    forbids=(*forbidden.GELU, *forbidden.DERIVATIVES),
     witness=gelu_slope,
     reference=gelu_slope,
     properties=(_steep_or_flat, _by_differences),
@@ -782,6 +765,15 @@ def gated_feed_forward(x, w_gate_up, w_down, activation):
     return F.linear(ACTIVATIONS[activation](gate) * up, w_down)
 
 
+def _wide_open() -> list[Case]:
+    """Gates beyond where exp ends, 89 in float32: SiLU is the number itself there."""
+    x, gate, up, down = randn(3, (2, 3, 4), (4, 5), (4, 5), (5, 4))
+    x, gate = x.abs() + 1, gate.abs() + 1
+    x = x * 95 / (x @ gate).min()
+    stored = torch.cat([gate, up], 1).T.contiguous(), down.T.contiguous()
+    return [Case((x, *stored, "silu"), note="all gates wide open", edge=True)]
+
+
 def _gated(join, activate=None, parts=lambda both: both.chunk(2, dim=-1)):
     def answer(x, w_gate_up, w_down, activation):
         act = activate or ACTIVATIONS[activation]
@@ -810,6 +802,7 @@ GATED = Exercise(
         make=_gated_case,
         edges=("all gates closed", "tiny numbers"),
     ),
+    special=_wide_open,
     witness=gated_feed_forward,
     reference=gated_feed_forward,
     axes=("batch", "tokens", "d_model"),
