@@ -103,16 +103,16 @@ quiz("07-post")
 # short runs here its blocks are yours: `mine` gives back the `TransformerBlock` that you wrote in
 # [lesson 06](06_transformer_block.ipynb). (If yours has not passed yet, it gives ours.)
 #
-# `LanguageModel` talks to a block in its own way. It says which `norm` it wants (LayerNorm, which
-# yours has anyway), and it says `causal=True` where yours takes a mask. So `MyBlock` translates:
+# `LanguageModel` talks to a block in its own way. It hands over one `config` that holds all sizes,
+# and it says `causal=True` where yours takes a mask. So `MyBlock` translates:
 
 
 # %%
 class MyBlock(mine.TransformerBlock):
     """Your block of lesson 06, in the words of `LanguageModel`."""
 
-    def __init__(self, d_model, n_heads, *, d_ff, norm, norm_first):
-        super().__init__(d_model, n_heads, d_ff, norm_first)
+    def __init__(self, config):
+        super().__init__(config.d_model, config.n_heads, config.d_ff, config.norm_first)
 
     def forward(self, x, causal):
         return super().forward(x, mask=causal_mask(x.shape[1], device=x.device))

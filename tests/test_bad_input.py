@@ -9,7 +9,17 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from tfcourse import attention, blocks, device, feed_forward, models, norms, positions, tasks
+from tfcourse import (
+    attention,
+    blocks,
+    device,
+    feed_forward,
+    generation,
+    models,
+    norms,
+    positions,
+    tasks,
+)
 from tfcourse.attention import KVCache, MultiHeadAttention
 from tfcourse.feed_forward import FeedForward
 
@@ -86,8 +96,14 @@ PUBLIC = [
     feed_forward.gelu,
     feed_forward.gelu_tanh,
     feed_forward.silu,
+    models.TransformerConfig,
     models.LanguageModel,
+    models.Encoder,
+    models.Transformer,
+    generation.next_token_probabilities,
+    generation.generate,
     tasks.CharacterText,
+    tasks.MarkovText,
     device.describe_device,
     device.measure_seconds,
     device.measure_peak_memory,
@@ -95,14 +111,23 @@ PUBLIC = [
 
 
 def test_no_public_function_is_left_out():
-    for module in (attention, blocks, device, feed_forward, models, norms, positions, tasks):
+    modules = (attention, blocks, device, feed_forward, generation, models, norms, positions, tasks)
+    for module in modules:
         public = [
             f
             for name, f in vars(module).items()
             if getattr(f, "__module__", "") == module.__name__ and not name.startswith("_")
         ]
         tried = [*PUBLIC, KVCache, device.pick_device, device.explain_out_of_memory]
-        tried += [tasks.python_manual, device.measure_side_by_side]
+        tried += [
+            tasks.python_manual,
+            tasks.read_text,
+            tasks.Pairs,
+            tasks.Dates,
+            tasks.repeated_sequences,
+        ]
+        tried += [models.Embedding, models.count_parameters, generation.translate]
+        tried += [device.measure_side_by_side]
         tried += [device.Median, device.median_interval, attention.leaks]
         assert not [f.__name__ for f in public if f not in tried]
 
@@ -114,7 +139,7 @@ def test_functions(function, data):
     names = [
         n
         for n, p in inspect.signature(function).parameters.items()
-        if n not in ("device", "rotary", "score_bias", "block", "options")
+        if n not in ("device", "rotary", "score_bias", "block", "options", "_")
         or function is device.describe_device
     ]
     arguments = {name: data.draw(ANY, label=name) for name in names}

@@ -4,26 +4,17 @@ import pytest
 import torch
 from torch import nn
 
+from tests.peers.copying import (
+    copy_bert_layer,
+    copy_gpt2_block,
+    copy_llama_layer,
+    copy_torch_layer,
+)
 from tfcourse.attention import causal_mask, padding_mask
 from tfcourse.blocks import Block
 from tfcourse.positions import Rotary
 
 BATCH, TOKENS, KEYS, D_MODEL, HEADS, D_FF = 2, 5, 7, 24, 3, 40
-
-
-def copy(ours, theirs):
-    """Weights and biases of a linear layer or a norm."""
-    with torch.no_grad():
-        ours.weight.copy_(theirs.weight)
-        if ours.bias is not None:
-            ours.bias.copy_(theirs.bias)
-
-
-def copy_attention(ours, theirs):
-    with torch.no_grad():
-        ours.qkv.weight.copy_(theirs.in_proj_weight)
-        ours.qkv.bias.copy_(theirs.in_proj_bias)
-    copy(ours.out, theirs.out_proj)
 
 
 def agree(ours, theirs, x):
@@ -54,11 +45,7 @@ def test_pytorchs_encoder_layer(x, norm_first, kind):
     )
     shake(theirs)
     ours = Block(D_MODEL, HEADS, d_ff=D_FF, norm_first=norm_first)
-    copy_attention(ours.attention, theirs.self_attn)
-    copy(ours.attention_norm, theirs.norm1)
-    copy(ours.feed_forward.up, theirs.linear1)
-    copy(ours.feed_forward.down, theirs.linear2)
-    copy(ours.feed_forward_norm, theirs.norm2)
+    copy_torch_layer(ours, theirs)
     lengths = torch.tensor([3, 5])
     given = {
         "plain": {},
@@ -80,13 +67,7 @@ def test_pytorchs_decoder_layer(x, norm_first):
     )
     shake(theirs)
     ours = Block(D_MODEL, HEADS, d_ff=D_FF, norm_first=norm_first, activation="relu", cross=True)
-    copy_attention(ours.attention, theirs.self_attn)
-    copy_attention(ours.cross_attention, theirs.multihead_attn)
-    copy(ours.attention_norm, theirs.norm1)
-    copy(ours.cross_norm, theirs.norm2)
-    copy(ours.feed_forward.up, theirs.linear1)
-    copy(ours.feed_forward.down, theirs.linear2)
-    copy(ours.feed_forward_norm, theirs.norm3)
+    copy_torch_layer(ours, theirs)
     context, lengths = torch.randn(BATCH, KEYS, D_MODEL), torch.tensor([4, 7])
     out = theirs(
         x, context, tgt_mask=~causal_mask(TOKENS),
@@ -110,16 +91,7 @@ def test_hugging_faces_llama_layer(x, n_kv_heads):
         D_MODEL, HEADS, n_kv_heads, D_FF, norm="rms", activation="silu", gated=True, bias=False,
         rotary=Rotary(D_MODEL // HEADS, layout="split-half"),
     )  # fmt: skip
-    rows = [getattr(theirs.self_attn, f"{n}_proj").weight for n in "qkv"]
-    with torch.no_grad():
-        ours.attention.qkv.weight.copy_(torch.cat(rows))
-        ours.attention.out.weight.copy_(theirs.self_attn.o_proj.weight)
-        for name in ("up", "gate", "down"):
-            getattr(ours.feed_forward, name).weight.copy_(
-                getattr(theirs.mlp, f"{name}_proj").weight
-            )
-        ours.attention_norm.weight.copy_(theirs.input_layernorm.weight)
-        ours.feed_forward_norm.weight.copy_(theirs.post_attention_layernorm.weight)
+    copy_llama_layer(ours, theirs)
     angles = LlamaRotaryEmbedding(config)(x, torch.arange(TOKENS)[None])
     additive = torch.zeros(TOKENS, TOKENS).masked_fill(~causal_mask(TOKENS), -torch.inf)
     out = theirs(x, attention_mask=additive[None, None], position_embeddings=angles)
@@ -137,18 +109,7 @@ def test_hugging_faces_gpt2_block(x):
     theirs = GPT2Block(config, layer_idx=0).eval()
     shake(theirs)
     ours = Block(D_MODEL, HEADS, d_ff=D_FF, activation="gelu_tanh")
-    pairs = [
-        (ours.attention.qkv, theirs.attn.c_attn),
-        (ours.attention.out, theirs.attn.c_proj),
-        (ours.feed_forward.up, theirs.mlp.c_fc),
-        (ours.feed_forward.down, theirs.mlp.c_proj),
-    ]
-    with torch.no_grad():  # GPT-2 keeps its matrices the other way round
-        for mine, their in pairs:
-            mine.weight.copy_(their.weight.T)
-            mine.bias.copy_(their.bias)
-    copy(ours.attention_norm, theirs.ln_1)
-    copy(ours.feed_forward_norm, theirs.ln_2)
+    copy_gpt2_block(ours, theirs)
     additive = torch.zeros(TOKENS, TOKENS).masked_fill(~causal_mask(TOKENS), -torch.inf)
     out = theirs(x, attention_mask=additive[None, None])
     agree(ours(x, causal=True), out[0] if isinstance(out, tuple) else out, x)
@@ -166,16 +127,7 @@ def test_hugging_faces_bert_layer(x):
     theirs = BertLayer(config).eval()
     shake(theirs)
     ours = Block(D_MODEL, HEADS, d_ff=D_FF, norm_first=False)
-    own = theirs.attention.self
-    with torch.no_grad():
-        parts = (own.query, own.key, own.value)
-        ours.attention.qkv.weight.copy_(torch.cat([part.weight for part in parts]))
-        ours.attention.qkv.bias.copy_(torch.cat([part.bias for part in parts]))
-    copy(ours.attention.out, theirs.attention.output.dense)
-    copy(ours.attention_norm, theirs.attention.output.LayerNorm)
-    copy(ours.feed_forward.up, theirs.intermediate.dense)
-    copy(ours.feed_forward.down, theirs.output.dense)
-    copy(ours.feed_forward_norm, theirs.output.LayerNorm)
+    copy_bert_layer(ours, theirs)
     mask = padding_mask(torch.tensor([3, 5]), TOKENS)
     additive = torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)
     out = theirs(x, attention_mask=additive)

@@ -24,7 +24,7 @@ from tfcourse.claims.claim import (
 from tfcourse.experiments import main
 from tfcourse.experiments.characters import manual, thinned, train
 from tfcourse.experiments.study import losses, study
-from tfcourse.models import LanguageModel
+from tfcourse.models import LanguageModel, TransformerConfig
 
 WHOLE = "whole"
 ARMS = {
@@ -80,10 +80,8 @@ def make(arm: str, *, d_model: int = D_MODEL) -> LanguageModel:
     """The model of an arm, with PyTorch's own first weights."""
     options = {"layers": LAYERS, "positions": "rotary", "without": (), **ARMS[arm]}
     layers, without = options.pop("layers"), options.pop("without")
-    model = LanguageModel(
-        len(manual().vocabulary), d_model, HEADS, layers,
-        block=Reduced, without=without, **options,
-    )  # fmt: skip
+    config = TransformerConfig(len(manual().vocabulary), d_model, HEADS, layers, **options)
+    model = LanguageModel(config, block=lambda config: config.block(Reduced, without=without))
     if "last norm" in without:
         model.norm = nn.Identity()
     return model

@@ -25,7 +25,7 @@ from tfcourse.claims.claim import (
 from tfcourse.experiments import main
 from tfcourse.experiments.characters import manual, thinned, train
 from tfcourse.experiments.study import losses, study
-from tfcourse.models import LanguageModel
+from tfcourse.models import LanguageModel, TransformerConfig
 
 DEPTHS = (1, 2, 4, 8)
 DEEPEST, CONTROL = 8, 4
@@ -52,9 +52,9 @@ def name_of(kind: str, depth: int) -> str:
 
 WITH, WITHOUT, ITSELF = "with the plus", "without", "without, sees itself"
 KINDS = {
-    WITH: {"block": Block},
-    WITHOUT: {"block": Chained},
-    ITSELF: {"block": Chained, "score_bias": sees_itself},
+    WITH: {"kind": Block},
+    WITHOUT: {"kind": Chained},
+    ITSELF: {"kind": Chained, "score_bias": sees_itself},
 }
 ARMS = {
     name_of(kind, depth): KINDS[kind] | {"layers": depth}
@@ -95,7 +95,8 @@ def one(arm, *, rate, seed, steps, watch=None) -> dict:
     """Train one stack: held-out and training loss, tokens' cosines before and after, gradient."""
     text, options = manual(), dict(ARMS[arm])
     torch.manual_seed(seed)
-    model = LanguageModel(len(text.vocabulary), D_MODEL, N_HEADS, options.pop("layers"), **options)
+    config = TransformerConfig(len(text.vocabulary), D_MODEL, N_HEADS, options.pop("layers"))
+    model = LanguageModel(config, block=lambda config: config.block(**options))
     before, gradient = cosines(model), first_gradient(model)
     curve = train(
         model, seed=seed, tokens=TOKENS, batch=BATCH, steps=steps, learning_rate=rate,

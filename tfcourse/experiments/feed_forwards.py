@@ -6,7 +6,6 @@ import functools
 
 import torch
 
-from tfcourse.blocks import Block
 from tfcourse.claims.claim import (
     CANNOT_TELL,
     HOLDS,
@@ -21,7 +20,7 @@ from tfcourse.experiments import main
 from tfcourse.experiments.characters import manual, thinned, train
 from tfcourse.experiments.study import losses, study
 from tfcourse.feed_forward import FeedForward
-from tfcourse.models import LanguageModel
+from tfcourse.models import LanguageModel, TransformerConfig
 
 D_MODEL, TOKENS, BATCH = 48, 64, 32
 PLAIN = {"d_ff": 192, "gated": False}  # 2 · 48 · 192 = 3 · 48 · 128 numbers in each
@@ -77,12 +76,13 @@ def one(arm, *, rate, seed, steps, watch=None) -> dict:
     text = manual()
     torch.manual_seed(seed)
 
-    def block(*sizes, **options):
-        made = Block(*sizes, **options)
+    def block(config):
+        made = config.block()
         made.feed_forward = feed_forward(arm)
         return made
 
-    model = LanguageModel(len(text.vocabulary), D_MODEL, 4, 2, block=block, bias=False)
+    config = TransformerConfig(len(text.vocabulary), D_MODEL, 4, 2, bias=False)
+    model = LanguageModel(config, block=block)
     model.small_embeddings()
     curve = train(
         model, seed=seed, tokens=TOKENS, batch=BATCH, steps=steps, learning_rate=rate,

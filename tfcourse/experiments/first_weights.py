@@ -25,7 +25,7 @@ from tfcourse.claims.claim import (
 from tfcourse.experiments import main
 from tfcourse.experiments.characters import manual, thinned, train
 from tfcourse.experiments.study import losses, study
-from tfcourse.models import LanguageModel
+from tfcourse.models import LanguageModel, TransformerConfig
 
 PYTORCH, GPT2 = "PyTorch's own", "0.02, and 1/√(2L)"
 ARMS = {
@@ -66,8 +66,8 @@ def begin(blocks: nn.Module, arm: str, layers: int) -> None:
 
 def make(arm: str, *, d_model=D_MODEL, heads=HEADS, layers=LAYERS) -> LanguageModel:
     """A pre-norm model whose blocks begin as the arm says, embedding and head with 0.02."""
-    model = LanguageModel(len(manual().vocabulary), d_model, heads, layers)
-    for part in (model.embedding, model.head):
+    model = LanguageModel(TransformerConfig(len(manual().vocabulary), d_model, heads, layers))
+    for part in (model.embed.tokens, model.head):
         nn.init.normal_(part.weight, std=0.02)
     begin(model.blocks, arm, layers)
     return model

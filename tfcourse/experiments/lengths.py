@@ -29,7 +29,7 @@ from tfcourse.claims.claim import (
 from tfcourse.experiments import main
 from tfcourse.experiments.characters import manual, thinned, train
 from tfcourse.experiments.study import losses, study
-from tfcourse.models import LanguageModel
+from tfcourse.models import LanguageModel, TransformerConfig
 
 D_MODEL, TOKENS, BATCH = 64, 64, 16
 LARGE = math.sqrt(D_MODEL)
@@ -59,11 +59,12 @@ def one(arm, *, rate, seed, steps, watch=None) -> dict:
     """
     text = manual()
     torch.manual_seed(seed)
-    model = LanguageModel(
+    config = TransformerConfig(
         len(text.vocabulary), D_MODEL, 4, 2, max_tokens=2 * TOKENS, **ARMS[arm]
-    ).small_embeddings()
-    if model.table is not None:
-        model.table.table.weight.data *= math.sqrt(0.5)  # as long as the waves
+    )
+    model = LanguageModel(config).small_embeddings()
+    if model.embed.positions is not None:
+        model.embed.positions.table.weight.data *= math.sqrt(0.5)  # as long as the waves
     curve = train(
         model, seed=seed, tokens=TOKENS, batch=BATCH, steps=steps,
         learning_rate=rate, warm_up=steps // 10, decay=True, clip=1.0, watch=watch,

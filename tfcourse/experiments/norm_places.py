@@ -8,17 +8,14 @@ falls.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch
-from torch import nn
 
-from tfcourse.blocks import Block
 from tfcourse.claims.claim import CANNOT_TELL, HOLDS, NOT_HERE, ONLY_IF, Claim, Judged, paired
 from tfcourse.experiments import main
 from tfcourse.experiments.characters import manual, thinned, train
 from tfcourse.experiments.study import losses, study
-from tfcourse.models import LanguageModel
+from tfcourse.models import LanguageModel, MakesBlock, TransformerConfig
 
 PRE, POST = "pre-norm", "post-norm"
 LONG = "post-norm, 200 steps"
@@ -47,18 +44,22 @@ SETTINGS = {
 D_MODEL, HEADS, D_FF, TOKENS, BATCH = 256, 4, 1024, 32, 4
 
 
-def make(layers: int, norm_first: bool, block: Callable[..., nn.Module] = Block) -> LanguageModel:
+def make(
+    layers: int, norm_first: bool, block: MakesBlock = TransformerConfig.block
+) -> LanguageModel:
     """A model as one would write it without a second thought: PyTorch's own first weights."""
-    return LanguageModel(
+    config = TransformerConfig(
         len(manual().vocabulary), D_MODEL, HEADS, layers, d_ff=D_FF, positions="sinusoidal",
-        norm_first=norm_first, block=block,
-    ).small_embeddings()  # fmt: skip
+        norm_first=norm_first,
+    )  # fmt: skip
+    return LanguageModel(config, block=block).small_embeddings()
 
 
-def one(arm, *, rate, seed, steps, block: Callable[..., nn.Module] = Block, watch=None) -> dict:
+def one(arm, *, rate, seed, steps, block: MakesBlock = TransformerConfig.block, watch=None) -> dict:
     """Train once, with AdamW, without weight decay or clipping.
 
-    The rate stays where it is, but for the arms that say otherwise. The record is of `Block`.
+    The rate stays where it is, but for the arms that say otherwise. The record is of the package's
+    `Block`.
     """
     options = ARMS[arm]
     torch.manual_seed(seed)

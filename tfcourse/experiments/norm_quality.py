@@ -23,7 +23,7 @@ from tfcourse.claims.claim import (
 from tfcourse.experiments import main
 from tfcourse.experiments.characters import manual, thinned, train
 from tfcourse.experiments.study import losses, study
-from tfcourse.models import LanguageModel
+from tfcourse.models import LanguageModel, TransformerConfig
 
 ARMS = {
     "LayerNorm": {"norm": "layer"},
@@ -46,7 +46,8 @@ def one(arm, *, rate, seed, steps, watch=None) -> dict:
     text, norm = manual(), ARMS[arm]["norm"]
     steps = round(steps * ARMS[arm].get("share", 1.0))
     torch.manual_seed(seed)
-    model = LanguageModel(len(text.vocabulary), 64, 4, 2, norm=norm or "layer").small_embeddings()
+    config = TransformerConfig(len(text.vocabulary), 64, 4, 2, norm=norm or "layer")
+    model = LanguageModel(config).small_embeddings()
     if norm is None:
         _take_norms_out(model)
     curve = train(
