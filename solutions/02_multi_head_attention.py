@@ -638,7 +638,8 @@ AttentionMap(weights[0], written, read, title="Where does each written word look
 
 # %% [markdown]
 # Three rows, four columns: the map need not be square, and no triangle is cut out of it. (These
-# weights are random. Lesson 08 trains them, and you will see which word is translated into which.)
+# weights are random. [Lesson 08](08_encoder_decoder.ipynb) trains such an attention, and you will
+# see which character of a date each digit comes from.)
 #
 # ## Sharing keys: grouped-query attention
 #

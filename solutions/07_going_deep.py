@@ -1067,6 +1067,6 @@ quiz("07-quiz-leak")
 # - W. Sun et al., [*The Curse of Depth in Large Language
 #   Models*](https://arxiv.org/abs/2502.05795), 2025: what pre-norm costs the last layers.
 #
-# **Before:** [lesson 06](06_transformer_block.ipynb), the block. **Next:** lesson 08, in writing:
-# one stack reads a sentence, another one writes it in a different form. There you will build the
-# model of the paper and teach it something.
+# **Before:** [lesson 06](06_transformer_block.ipynb), the block. **Next:**
+# [lesson 08](08_encoder_decoder.ipynb): one stack reads a sentence, another one writes it in a
+# different form. There you will build the model of the paper and teach it something.

@@ -137,4 +137,10 @@ EQUAL: dict[str, dict[str, str]] = {
         "3:53 second.square().sum().item() -> second.square().sum()": "math.sqrt takes a tensor.",
         "4:30 length > most -> length >= most": "A factor of 1 changes nothing.",
     },
+    "exact_matches": {
+        "3:15 wanted -> written": "where the two stop at different places, they differ there",
+        "4:13 is_stop.cumsum(dim=1) - is_stop -> is_stop - is_stop.cumsum(dim=1)": (
+            "it is only asked whether it is 0"
+        ),
+    },
 }
