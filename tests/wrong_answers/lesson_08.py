@@ -140,22 +140,6 @@ class Straight(Parts):
 
 
 @right("Translator")
-class WithAMaskOfItsOwn(Parts):
-    def forward(self, source, lengths, target):
-        real = torch.arange(source.shape[1]) < lengths.unsqueeze(1)
-        hide = real[:, None, None, :].expand(-1, 1, source.shape[1], -1)
-        x = self.source_tokens(source)
-        x = x + self.source_positions(torch.arange(source.shape[1]))
-        for block in self.encoder:
-            x = block(x, mask=hide)
-        y = self.target_tokens(target) + self.target_positions(torch.arange(target.shape[1]))
-        for block in self.decoder:
-            triangle = causal_mask(target.shape[1])
-            y = block(y, self.encoder_norm(x), mask=triangle, context_mask=real[:, None, None, :])
-        return F.linear(self.decoder_norm(y), self.head.weight)
-
-
-@right("Translator")
 class SentenceBySentence(Parts):
     def forward(self, source, lengths, target):
         rows = []
@@ -169,6 +153,22 @@ class SentenceBySentence(Parts):
                 y = block(y, x, causal=True)
             rows.append(self.head(self.decoder_norm(y)))
         return torch.cat(rows)
+
+
+@right("Translator")
+class WithAMaskOfItsOwn(Parts):
+    def forward(self, source, lengths, target):
+        real = torch.arange(source.shape[1]) < lengths.unsqueeze(1)
+        hide = real[:, None, None, :].expand(-1, 1, source.shape[1], -1)
+        x = self.source_tokens(source)
+        x = x + self.source_positions(torch.arange(source.shape[1]))
+        for block in self.encoder:
+            x = block(x, mask=hide)
+        y = self.target_tokens(target) + self.target_positions(torch.arange(target.shape[1]))
+        for block in self.decoder:
+            triangle = causal_mask(target.shape[1])
+            y = block(y, self.encoder_norm(x), mask=triangle, context_mask=real[:, None, None, :])
+        return F.linear(self.decoder_norm(y), self.head.weight)
 
 
 class Wired(Parts):
