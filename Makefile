@@ -52,6 +52,7 @@ answers: .venv/tester
 bench: .venv/bench
 	$(BIN)/python -m benchmarks.attention
 	$(BIN)/python -m benchmarks.blocks
+	$(BIN)/python -m benchmarks.models
 	$(BIN)/python -m benchmarks.widgets
 
 lock: .venv/tester
