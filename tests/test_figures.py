@@ -25,8 +25,15 @@ def curve(losses, steps=50):
     return figures.LiveCurve("Does it learn?", steps).picture(losses)
 
 
+def held_out_curve():
+    watch = figures.LiveCurve("Does it learn?", 3)
+    watch.found = [(1, 3.1), (3, 2.4)]
+    return watch.picture([3.0, 2.5, 2.2])
+
+
 FIGURES = {
     "live curve": lambda: curve([3.0, 2.5, 2.2]),
+    "live curve with a held-out loss": held_out_curve,
     "live curve that diverged": lambda: curve([3.0, 80.0, float("nan")]),
     "lines with spread and edge": lambda: figures.lines(
         [1, 2, 3],
@@ -146,6 +153,24 @@ def test_a_live_curve_ends_with_a_loss_that_is_no_number(monkeypatch):
     watch([3.0, float("inf")])
     assert len(drawn) == 2
     assert "loss inf" in drawn[1].alt
+
+
+def test_a_live_curve_asks_for_held_out_loss_and_samples(monkeypatch):
+    shown = {}
+    values = iter([4.0, 3.0, 2.5])
+    watch = figures.LiveCurve(
+        "Does it learn?", 20, times=2, held_out=lambda: next(values), sample=lambda: "a\n<b>"
+    )
+    monkeypatch.setattr(watch, "_put", lambda place, what: shown.update({place: what}))
+    losses = []
+    for step in range(20):
+        losses.append(4 - step / 20)
+        watch(losses)
+    assert watch.found == [(1, 4.0), (10, 3.0), (20, 2.5)]
+    assert "held out 2.50" in shown["curve"].alt
+    assert shown["texts"] == {
+        "text/plain": "step  1: 'a\\n<b>'\nstep 10: 'a\\n<b>'\nstep 20: 'a\\n<b>'"
+    }
 
 
 @pytest.mark.parametrize(

@@ -659,30 +659,55 @@ class LiveCurve:
         title: the question that the curve answers.
         steps: how many there will be.
         every: seconds between two drawings.
+        held_out: gives the held-out loss; asked at the first step and `times` times more.
+        sample: gives a text that shows what the model can do by then; asked together with it.
+        times: how often, evenly over the run.
     """
 
-    def __init__(self, title, steps, *, every=1.0):
+    def __init__(self, title, steps, *, every=1.0, held_out=None, sample=None, times=8):
         self.title, self.steps, self.every = title, steps, every
-        self._drawn, self._handle = 0.0, None
+        self.held_out, self.sample = held_out, sample
+        asks = held_out is not None or sample is not None
+        self._marks = {1, *(round(steps * (i + 1) / times) for i in range(times))} if asks else ()
+        self.found: list[tuple[int, float]] = []  # step, held-out loss
+        self.texts: list[tuple[int, str]] = []  # step, sample
+        self._drawn, self._handles = 0.0, {}
 
     def __call__(self, losses):
         """Draw the losses so far, if it is time to; always at the last step."""
         done = len(losses) >= self.steps or not math.isfinite(losses[-1])
-        if not done and time.monotonic() - self._drawn < self.every:
+        if len(losses) in self._marks and math.isfinite(losses[-1]):
+            self._ask(len(losses))
+        elif not done and time.monotonic() - self._drawn < self.every:
             return
         began = time.monotonic()
         self._show(self.picture(losses))
         ended = time.monotonic()  # on a busy machine a drawing takes long: train in between
         self._drawn = ended + max(0.0, 4 * (ended - began) - self.every)
 
+    def _ask(self, step):
+        if self.held_out is not None:
+            self.found.append((step, float(self.held_out())))
+        if self.sample is not None:
+            self.texts.append((step, self.sample()))
+            lines_ = [f"step {n:>{len(str(self.steps))}}: {text!r}" for n, text in self.texts]
+            self._put("texts", {"text/plain": "\n".join(lines_)})
+
     def picture(self, losses):
         """The curve as it stands: every step, and the mean of the last twentieth of the run."""
         recent = losses[-max(1, self.steps // 20) :]
         said = f"step {len(losses)} of {self.steps}: loss {sum(recent) / len(recent):.2f}"
         shown = [x for x in losses if math.isfinite(x)] or [0.0]
+        steps = range(1, len(shown) + 1)
+        series = {"loss": shown}
+        if self.found:
+            said += f", held out {self.found[-1][1]:.2f}"
+            measured = np.array(self.found)
+            beyond = {"left": math.nan, "right": math.nan}
+            series["held-out loss"] = np.interp(steps, *measured.T, **beyond)
         return lines(
-            range(1, len(shown) + 1),
-            {"loss": shown},
+            steps,
+            series,
             title=self.title,
             x_label=said,
             y_label="loss in nats",
@@ -692,9 +717,14 @@ class LiveCurve:
         )
 
     def _show(self, picture):
+        self._put("curve", picture)
+
+    def _put(self, place, shown):
+        """Show it, or show it in place of what was there."""
         from IPython.display import display
 
-        if self._handle is None:
-            self._handle = display(picture, display_id=True)
+        raw = isinstance(shown, dict)
+        if place not in self._handles:
+            self._handles[place] = display(shown, display_id=True, raw=raw)
         else:
-            self._handle.update(picture)
+            self._handles[place].update(shown, raw=raw)
