@@ -28,6 +28,7 @@ def pair(d_model, heads, layers, tokens, device):
         GPT2Config(
             vocab_size=VOCABULARY, n_positions=tokens, n_embd=d_model, n_layer=layers,
             n_head=heads, embd_pdrop=0, attn_pdrop=0, resid_pdrop=0, attn_implementation="sdpa",
+            bos_token_id=None, eos_token_id=None,
         )
     ).to(device)  # fmt: skip
     assert count_parameters(ours) == count_parameters(theirs)
