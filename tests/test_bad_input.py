@@ -126,7 +126,12 @@ def test_no_public_function_is_left_out():
             tasks.Dates,
             tasks.repeated_sequences,
         ]
-        tried += [models.Embedding, models.count_parameters, generation.translate]
+        tried += [
+            models.Embedding,
+            models.count_parameters,
+            models.evaluating,
+            generation.translate,
+        ]
         tried += [device.measure_side_by_side]
         tried += [device.Median, device.median_interval, attention.leaks]
         assert not [f.__name__ for f in public if f not in tried]

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from tfcourse.arguments import check_count, check_flag, check_floats, check_number
-from tfcourse.models import LanguageModel, Transformer
+from tfcourse.models import LanguageModel, Transformer, evaluating
 
 
 def next_token_probabilities(
@@ -124,9 +124,7 @@ def generate(
         options["caches"] = model.new_caches()
     written: list[list[int]] = [[] for _ in rows]
     open_rows = set(range(len(rows)))
-    was = model.training
-    model.eval()
-    try:
+    with evaluating(model):
         new = text
         for _ in range(new_tokens):
             logits = model(new if cache else text, **options)[:, -1].float()
@@ -141,8 +139,6 @@ def generate(
             if not open_rows:
                 break
             new, text = token, torch.cat([text, token], dim=1)
-    finally:
-        model.train(was)
     return written
 
 
@@ -168,9 +164,7 @@ def translate(
         for each source its tokens, without start and stop.
     """
     check_count("new_tokens", new_tokens)
-    was = model.training
-    model.eval()
-    try:
+    with evaluating(model):
         memory = model.encoder(source, source_mask)
         caches = model.new_caches()
         token = torch.full((len(source), 1), start, device=memory.device)
@@ -183,8 +177,6 @@ def translate(
             ended |= token[:, 0] == stop
             if ended.all():
                 break
-    finally:
-        model.train(was)
     written = torch.cat(rows, dim=1).tolist()
     return [row[: row.index(stop)] if stop in row else row for row in written]
 

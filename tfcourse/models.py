@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 
 import torch
@@ -381,6 +382,17 @@ class Transformer(nn.Module):
 def _check_config(config) -> None:
     if not isinstance(config, TransformerConfig):
         raise TypeError(f"config must be a TransformerConfig. Got {type(config).__name__}.")
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside, and the mode in which the model was behind it."""
+    was = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was)
 
 
 def count_parameters(model: nn.Module) -> int:

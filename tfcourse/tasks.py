@@ -18,6 +18,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from tfcourse.arguments import check_count, check_number
+from tfcourse.models import evaluating
 
 PARTS = ("train", "held out")
 
@@ -173,12 +174,8 @@ class CharacterText:
         device = next(model.parameters()).device
         starts = torch.linspace(0, len(ids) - tokens - 1, windows).long()
         window = ids[starts[:, None] + torch.arange(tokens + 1)].to(device)
-        was = model.training
-        model.eval()
-        try:
+        with evaluating(model):
             logits = model(window[:, :-1])
-        finally:
-            model.train(was)
         return F.cross_entropy(logits.mT, window[:, 1:], reduction="none").cpu()
 
     def unigram_entropy(self) -> float:

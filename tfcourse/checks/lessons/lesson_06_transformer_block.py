@@ -113,7 +113,7 @@ class _Kept:
         return self.known[id(case)][0]
 
 
-def _built(module):
+def built(module):
     """case -> the module with the case's weights."""
 
     def build(case):
@@ -124,7 +124,7 @@ def _built(module):
     return _Kept(build)
 
 
-def _spoiled(built, wire) -> _Kept:
+def spoiled(built, wire) -> _Kept:
     """For `Variant.spoil`: what the built module gives with another wiring."""
 
     @torch.no_grad()
@@ -196,7 +196,7 @@ class TransformerBlock(Block):
         return super().forward(x, mask=mask)
 
 
-_BLOCKS = _built(TransformerBlock)
+_BLOCKS = built(TransformerBlock)
 
 
 def _make_block(kind, seed):
@@ -422,12 +422,12 @@ def _wired(pre, post) -> _Kept:
     def wire(block, x, mask=None):
         return (pre if block.norm_first else post)(x, *_parts(block, mask))
 
-    return _spoiled(_BLOCKS, wire)
+    return spoiled(_BLOCKS, wire)
 
 
 def _masked(change) -> _Kept:
     """The right block, with another mask: change(mask, x)."""
-    return _spoiled(_BLOCKS, lambda block, x, mask=None: block(x, mask=change(mask, x)))
+    return spoiled(_BLOCKS, lambda block, x, mask=None: block(x, mask=change(mask, x)))
 
 
 def _always_causal(block, x, mask=None):
@@ -522,7 +522,7 @@ BLOCK = Exercise(
         "always-causal": Variant(
             "Your tokens never look ahead, whether the mask says so or not. The block itself is "
             "not causal: the mask alone decides.",
-            spoil=_spoiled(_BLOCKS, _always_causal),
+            spoil=spoiled(_BLOCKS, _always_causal),
         ),
         "mask-first-row": Variant(
             "You use the first query's row of the mask for all queries.",
@@ -554,7 +554,7 @@ class DecoderBlock(Block):
         return super().forward(x, context, mask=mask, context_mask=context_mask)
 
 
-_DECODERS = _built(DecoderBlock)
+_DECODERS = built(DecoderBlock)
 
 
 def _make_decoder(kind, seed):
@@ -594,7 +594,7 @@ def _decoder(wire):
         ask = lambda t: block.cross_attention(t, context, mask=context_mask)  # noqa: E731
         return wire(block, x, context, see, ask, mask, context_mask)
 
-    return _spoiled(_DECODERS, whole)
+    return spoiled(_DECODERS, whole)
 
 
 def _see(s, x, see):

@@ -21,6 +21,7 @@ from tfcourse.checks.exercise import (
     unequal,
 )
 from tfcourse.checks.judging import same
+from tfcourse.checks.lessons.lesson_06_transformer_block import built, spoiled
 from tfcourse.checks.quiz import Item, Option
 
 LESSON = "08_encoder_decoder"
@@ -165,11 +166,13 @@ class Translator(nn.Module):
         return _translated(self, source, lengths, target)
 
 
+def _embedded(m, source):
+    return m.source_tokens(source) + m.source_positions.weight[: source.shape[1]]
+
+
 def _read(model, source, positions=True, mask=None, causal=False, last_norm=True, layers=None):
     """The encoder; `layers` gathers what every block gives."""
-    x = model.source_tokens(source)
-    if positions:
-        x = x + model.source_positions.weight[: source.shape[1]]
+    x = _embedded(model, source) if positions else model.source_tokens(source)
     for block in model.encoder:
         x = block(x, mask=mask, causal=causal)
         if layers is not None:
@@ -257,20 +260,16 @@ def _translator_twins() -> list[Case]:
     ]
 
 
+_TRANSLATORS = built(Translator)
+
+
 def _wired(wire):
-    """For `Variant.spoil`: the case's weights in another wiring; None where it does not fit."""
+    """For `Variant.spoil`: wire(model, source, mask of its real tokens, target)."""
 
-    @torch.no_grad()
-    def spoil(case, right):
-        model = Translator(**case.build).to(case.weights["head.weight"].dtype)
-        model.load_state_dict(case.weights)
-        source, lengths, target = case.args
-        try:
-            return wire(model, source, padding_mask(lengths, source.shape[1]), target)
-        except (ValueError, RuntimeError, IndexError):
-            return None
+    def whole(model, source, lengths, target):
+        return wire(model, source, padding_mask(lengths, source.shape[1]), target)
 
-    return spoil
+    return spoiled(_TRANSLATORS, whole)
 
 
 def _out(model, y):
@@ -281,10 +280,6 @@ def _layer_by_layer(m, source, mask, target):
     layers = []
     _read(m, source, mask=mask, layers=layers)
     return _out(m, _write(m, target, layers, mask))
-
-
-def _embedded(m, source):
-    return m.source_tokens(source) + m.source_positions.weight[: source.shape[1]]
 
 
 def _by_one_block(m, source, mask, target):
