@@ -217,12 +217,12 @@ print(f"all at once and step by step agree to 1e-5: {parallel_gap < 1e-5}")
 # ## What it costs to be wrong
 #
 # At every place the model gives a distribution over the vocabulary, and the loss is −log p of the
-# label: the [cross-entropy](glossary.ipynb#cell-id=cross-entropy). (Where it comes from, and why it
-# is the right thing to measure, is the beginning of lesson 09.) The paper does one thing more. A
-# model that is sure of a training pair drives p towards 1, and its logits towards infinity.
-# [**Label smoothing**](glossary.ipynb#cell-id=label-smoothing) asks for a little less: the label
-# should get 1 − s, and a share s is spread evenly over the *whole* vocabulary, the label included.
-# With q for this wanted distribution, the loss at one place is
+# label: the [cross-entropy](glossary.ipynb#cell-id=cross-entropy). (Where it comes from, and why
+# it is the right thing to measure, is the beginning of [lesson 09](09_language_model.ipynb).) The
+# paper does one thing more. A model that is sure of a training pair drives p towards 1, and its
+# logits towards infinity. [**Label smoothing**](glossary.ipynb#cell-id=label-smoothing) asks for a
+# little less: the label should get 1 − s, and a share s is spread evenly over the *whole*
+# vocabulary, the label included. With q for this wanted distribution, the loss at one place is
 #
 # $$-\sum_{\text{token}} q_{\text{token}} \log p_{\text{token}},
 # \qquad q_{\text{token}} = (1 - s)\,[\text{token is the label}] + \frac{s}{V}$$
@@ -518,5 +518,5 @@ quiz("08-quiz-parallel")
 # - C. Raffel et al., [*Exploring the Limits of Transfer Learning with a Unified Text-to-Text
 #   Transformer*](https://arxiv.org/abs/1910.10683), 2019 (T5): encoder–decoder against the others.
 #
-# **Before:** [lesson 07](07_going_deep.ipynb), going deep. **Next:** lesson 09, in writing: half of
-# this model is enough to write. You will train a language model of your own block and talk to it.
+# **Before:** [lesson 07](07_going_deep.ipynb), going deep. **Next:** [lesson
+# 09](09_language_model.ipynb), a model that writes: half of this model is enough.

@@ -325,6 +325,24 @@ def test_encoder_decoder():
     assert len(plus) == 5
 
 
+def test_language_model():
+    drawing = drawings.language_model()
+    at = {x for _, x, _ in boxes_of(drawing)}
+    left, right = min(at), max(at)
+    read = [words for words, x, _ in boxes_of(drawing) if x == left]
+    said = [words for words, x, _ in boxes_of(drawing) if x == right]
+    assert read[1:] == said[:-1]  # each is to say what the next one reads
+    order = [words for words, x, _ in sorted(boxes_of(drawing), key=lambda b: b[1])]
+    assert [w for w in order if len(w) > 1] == ["embedding", "attention", "MLP", "norm", "head"]
+
+
+def test_kv_cache():
+    rects = [e for e in elements(drawings.kv_cache()) if e.tag == SVG + "rect"]
+    squares = [e for e in rects if e.get("height") == "24"]
+    new = [e for e in squares if not e.get("stroke-dasharray")]
+    assert (len(squares), len(new)) == (15 + 15, 15 + 5)
+
+
 # --- the map --------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ those who cannot see it come from here (see `expand`).
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from html import escape
@@ -478,6 +479,77 @@ def encoder_decoder() -> Drawing:
     d.text(30, 449, "norms are not drawn", size=SMALL, ink="soft", at="start")
     d.arrow((664, 414), (664, 432), weight=4)
     d.box(446, 432, 244, 34, "head: scores of the next token", "orange", size=SMALL)
+    return d
+
+
+@_drawing
+def language_model() -> Drawing:
+    d = Drawing(
+        720,
+        272,
+        "A language model",
+        """Four tokens, t h e and a space, stand below each other. Each goes through the embedding,
+        then through N blocks of causal attention and MLP, then a norm, then the head. Behind each
+        token stands what the model should say there: the token that follows it, h, e, space and c.
+        A dashed line joins the embedding and the head: they are one table, tied.""",
+    )
+    names = ("t", "h", "e", "␣", "c")
+    top, step = 104, 38
+    bottom = top + 3 * step
+    for x, y, words in ((64, 78, "it reads"), (634, 78, "it should say")):
+        d.text(x, y, words, size=SMALL, ink="soft")
+    for i, (read, said) in enumerate(itertools.pairwise(names)):
+        y = top + step * i
+        d.box(46, y - 14, 36, 28, read, "grey")
+        d.box(616, y - 14, 36, 28, said, "grey")
+        d.arrow((82, y), (112, y))
+        d.arrow((586, y), (616, y))
+    height = bottom - top + 46
+    d.box(112, top - 23, 118, height, "embedding", "orange")
+    d.box(478, top - 23, 108, height, "head", "orange")
+    d.rect(258, top - 35, 142, height + 24, "plain")
+    d.box(270, top - 16, 118, 60, "attention", "blue")
+    d.box(270, bottom - 44, 118, 60, "MLP", "green")
+    d.arrow((329, top + 44), (329, bottom - 44))
+    d.text(329, bottom + 28, "× N", size=SMALL, ink="soft")
+    d.box(415, top - 23, 50, height, "norm", "purple")
+    for x, end in ((230, 258), (400, 415), (465, 478)):
+        d.arrow((x, (top + bottom) / 2), (end, (top + bottom) / 2))
+    d.line((171, top - 23), (171, 40), (532, 40), (532, top - 23), dashed=True)
+    d.text(352, 26, "one table: tied", size=SMALL, ink="soft")
+    return d
+
+
+@_drawing
+def kv_cache() -> Drawing:
+    d = Drawing(
+        720,
+        292,
+        "With a cache, only the last row is new",
+        """Two triangles of squares, a row for each query, a column for each key, five tokens. Left,
+        without a cache: for the fifth token all fifteen squares are computed, and all keys and
+        values. Right, with a cache: the keys and values of the first four tokens are kept from
+        before, and only the last row of five squares is computed.""",
+    )
+    for left, name, kept in ((60, "without a cache", False), (400, "with a cache", True)):
+        d.text(left + 130, 28, name, bold=True)
+        d.text(left + 150, 60, "keys and values", size=SMALL, ink="soft")
+        for i in range(5):
+            old = kept and i < 4
+            d.box(
+                left + 60 + 38 * i, 72, 34, 26, f"k{'₁₂₃₄₅'[i]}",
+                "grey" if old else "orange", size=SMALL, dashed=old,
+            )  # fmt: skip
+            y = 112 + 30 * i
+            d.text(left + 46, y + 12, f"q{'₁₂₃₄₅'[i]}", size=SMALL, ink="soft" if old else "ink")
+            for j in range(i + 1):
+                d.rect(
+                    left + 60 + 38 * j, y, 34, 24, "plain" if old else "blue", radius=3, dashed=old
+                )
+        if kept:
+            d.arrow((348, 170), (392, 170))
+        words = "dashed: done before, and kept" if kept else "all of it again for each token"
+        d.text(left + 150, 274, words, size=SMALL, ink="soft")
     return d
 
 
