@@ -7,6 +7,7 @@ _WHERE = {
     "AttentionMap": "attention_map",
     "AttentionSteps": "attention_steps",
     "BlockShapes": "block_shapes",
+    "NextToken": "next_token",
     "NormGeometry": "norm_geometry",
     "Question": "question",
     "RotaryClock": "rotary_clock",
