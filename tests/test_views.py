@@ -12,6 +12,7 @@ from tfcourse.widgets import (
     AttentionMap,
     AttentionSteps,
     BlockShapes,
+    NextToken,
     NormGeometry,
     Question,
     RotaryClock,
@@ -40,6 +41,7 @@ def views(weights):
         NormGeometry(),
         Activations(),
         BlockShapes(),
+        NextToken(q.T, TOKENS, TOKENS[:4], title="A <b>choice</b>?"),
         Question("q", "A <b>question</b>?", [(TOKENS[0], True, TOKENS[1]), ("b", False, "c")]),
     ]
 

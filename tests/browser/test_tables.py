@@ -14,6 +14,7 @@ from tfcourse.widgets import (
     AttentionMap,
     AttentionSteps,
     BlockShapes,
+    NextToken,
     NormGeometry,
     RotaryClock,
     SinusoidalEncoding,
@@ -41,6 +42,7 @@ VIEWS = {
     "norms": NormGeometry,
     "activations": Activations,
     "block": BlockShapes,
+    "next token": lambda: NextToken(torch.randn(2, 4), ["a", EVIL, "c", "d"], [EVIL, ""]),
 }
 
 

@@ -7,6 +7,8 @@ _WHERE = {
     "AttentionMap": "attention_map",
     "AttentionSteps": "attention_steps",
     "BlockShapes": "block_shapes",
+    "LogitLens": "logit_lens",
+    "NextToken": "next_token",
     "NormGeometry": "norm_geometry",
     "Question": "question",
     "RotaryClock": "rotary_clock",

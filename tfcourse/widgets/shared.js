@@ -3,6 +3,8 @@
 
 // ---------------------------------------------------------------- data
 
+const ARRAY_OF = { half: Uint16Array, single: Float32Array, bool: Uint8Array };
+
 // What Python packed, by name: { array, shape, scale }. Text is base64 of a deflated block (the
 // stored output); anything else is the bytes themselves (the widget's buffer, at any offset).
 async function unpack(model) {
@@ -15,16 +17,13 @@ async function unpack(model) {
     bytes = data ? new Uint8Array(await new Response(stream).arrayBuffer()) : packed;
   } else {
     bytes = new Uint8Array(data.buffer ?? data, data.byteOffset ?? 0, data.byteLength);
-    if (bytes.byteOffset % 2) bytes = bytes.slice(); // half floats must start at an even byte
+    if (bytes.byteOffset % 4) bytes = bytes.slice(); // floats must start at a multiple of their size
   }
   const arrays = {};
   for (const [name, { kind, shape, scale, offset }] of Object.entries(blocks)) {
     const size = shape.reduce((product, axis) => product * axis, 1);
     const start = bytes.byteOffset + offset;
-    const array = kind === "half"
-      ? new Uint16Array(bytes.buffer, start, size)
-      : new Uint8Array(bytes.buffer, start, size);
-    arrays[name] = { kind, array, shape, scale };
+    arrays[name] = { kind, array: new ARRAY_OF[kind](bytes.buffer, start, size), shape, scale };
   }
   return arrays;
 }

@@ -182,13 +182,15 @@ def widget_class(module):
 def pack(arrays):
     """Lay arrays end to end: `(descriptions, bytes)` for `unpack` in shared.js.
 
-    Booleans go as bytes, numbers as half floats times a power of two (see `halves`). Every block
-    starts at a multiple of four.
+    Booleans go as bytes, float32 as it is, other numbers as half floats times a power of two (see
+    `halves`). Every block starts at a multiple of four.
     """
     blocks, parts, offset = {}, [], 0
     for name, array in arrays.items():
         if array.dtype == bool:
             values, scale, kind = array.astype(np.uint8), 1.0, "bool"
+        elif array.dtype == np.float32:  # where two that are nearly equal must not become equal
+            values, scale, kind = array, 1.0, "single"
         else:
             (values, scale), kind = halves(array), "half"
         part = values.tobytes()
