@@ -143,4 +143,9 @@ EQUAL: dict[str, dict[str, str]] = {
             "it is only asked whether it is 0"
         ),
     },
+    "top_p": {
+        "4:14 shares.sort(dim=-1, descending=True) -> shares.sort(descending=True)": (
+            "The last axis is what torch sorts along by itself."
+        ),
+    },
 }

@@ -23,6 +23,7 @@ from tfcourse.checks.judging import same
 from tfcourse.checks.lessons.lesson_03_positions import rotate_pairs
 from tfcourse.checks.lessons.lesson_06_transformer_block import built, spoiled
 from tfcourse.checks.quiz import Item, Option
+from tfcourse.positions import Rotary
 
 LESSON = "09_language_model"
 BIT = math.log(2)  # in nats
@@ -183,7 +184,7 @@ class LanguageModel(nn.Module):
 
     def __init__(self, vocabulary, d_model, n_heads, layers, block=None):
         super().__init__()
-        make = block or (lambda: Block(d_model, n_heads))
+        make = block or (lambda: Block(d_model, n_heads, rotary=Rotary(d_model // n_heads)))
         self.tokens = nn.Embedding(vocabulary, d_model)
         self.blocks = nn.ModuleList(make() for _ in range(layers))
         self.norm = nn.LayerNorm(d_model)
@@ -200,8 +201,8 @@ class LanguageModel(nn.Module):
 
 
 def _make_model(kind, seed):
-    batch, tokens, d_head = unequal(seed, 3, 2, 6)
-    heads, vocabulary = 2, 11
+    batch, tokens, half = unequal(seed, 3, 2, 6)
+    heads, vocabulary, d_head = 2, 11, 2 * half
     batch = {"a batch of one": 1}.get(kind["sizes"], batch)
     tokens = {"one token": 1, "twelve tokens": 12}.get(kind["sizes"], tokens)
     layers = {"two blocks": 2, "one block": 1, "four blocks": 4}[kind["depth"]]
