@@ -440,7 +440,7 @@ print(f"{len(text.vocabulary)} different characters; one who knows their frequen
 quiz("09-first-words")
 
 # %%
-STEPS, LENGTH, BATCH = 400, 64, 16
+STEPS, LENGTH, BATCH = 400, 128, 8
 torch.manual_seed(0)
 model = LanguageModel(len(text.vocabulary), 128, 4, 3, block=lambda: MyBlock(128, 4))
 generator = torch.Generator().manual_seed(0)
@@ -465,18 +465,20 @@ curve = fit(
 )  # fmt: skip
 
 # %% tags=["after-prediction"]
-live = text.losses(model, 128, windows=256).mean().item()
+live = text.losses(model, LENGTH, windows=256).mean().item()
 print(f"held out: {live:.2f} nats a character = {text.bits_per_byte(live):.2f} bits per byte")
-print(write(model, text, prompt, 300))
+print(write(model, text, prompt, LENGTH))
 
 # %% [markdown]
 # These are your heads, your rotary positions, your block and your model. `fit` has warm-up and
-# cosine as you wrote them in [lesson 07](07_going_deep.ipynb), and clips by the norm.
+# cosine as you wrote them in [lesson 07](07_going_deep.ipynb), and clips by the norm. (The text ends
+# after 128 characters, since training never showed it longer ones. How rotary positions fare beyond
+# that, you have seen in [lesson 03](03_positions.ipynb).)
 #
 # ### Trained for longer
 #
-# The course brings along a model of the same sizes that has learned for longer (the note in its
-# file says how). Its weights are just numbers with names. They fit into *your* model, and there
+# The course brings along a model of the same sizes that has learned for longer, from pieces of 512
+# characters (the note in its file says how). Its weights are just numbers with names. They fit into *your* model, and there
 # they must do the same as in the package's:
 
 # %%

@@ -148,4 +148,8 @@ EQUAL: dict[str, dict[str, str]] = {
             "The last axis is what torch sorts along by itself."
         ),
     },
+    "LanguageModel": {
+        "10:39 vocabulary -> d_model": "The head's own weight is thrown away: it is tied.",
+        "12:48 d_model -> n_heads": "Given, and about first weights: a check loads its own.",
+    },
 }

@@ -23,9 +23,9 @@ from tfcourse.models import LanguageModel, MakesBlock, TransformerConfig
 from tfcourse.tasks import CharacterText, python_manual
 
 FILE = DATA / "manual.safetensors"
-SETTINGS = {"seed": 0, "tokens": 128, "batch": 32, "steps": 1500, "learning_rate": 3e-3}
+SETTINGS = {"seed": 0, "tokens": 512, "batch": 8, "steps": 1500, "learning_rate": 3e-3}
 RECIPE = {"warm_up": 150, "decay": True, "clip": 1.0, "weight_decay": 0.1}
-WINDOW, WINDOWS = 128, 256  # what it is measured on
+WINDOW, WINDOWS = 256, 128  # what it is measured on
 
 
 def config(vocabulary: int) -> TransformerConfig:

@@ -92,7 +92,7 @@ class LogitLens(View):
             array = array[:, 0]
         if array.ndim != 3 or array.shape[1:] != wanted or not len(array):
             raise ValueError(
-                f"lens must be (layers + 1, tokens, vocabulary) with (tokens, vocabulary)={wanted}, "
+                f"lens must be (layers + 1, tokens, vocabulary), the last two {wanted}, "
                 f"as text and tokens say, of one text alone. Got {array.shape}"
             )
         if not np.isfinite(array).all():
