@@ -377,7 +377,7 @@ class MyAttention(nn.Module):
         self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
         self.remembers, self.past = False, None
 
-    def forward(self, x, mask=None):  # no mask is needed: cached_attention is causal
+    def forward(self, x, **_):  # a block may hand over a mask; cached_attention has its own
         q, k, v = (mine.split_heads(t, self.n_heads) for t in self.qkv(x).chunk(3, dim=-1))
         past = self.past if self.past is not None else (k[:, :, :0], v[:, :, :0])
         heads, *kept = cached_attention(q, k, v, *past)
