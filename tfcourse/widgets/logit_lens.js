@@ -35,7 +35,8 @@ const CSS = `
 .bars .track { height: 13px; border-inline-start: 1px solid var(--faint); }
 .bars b { display: block; height: 13px; border-radius: 0 3px 3px 0; background: var(--accent); }
 .bars .number { text-align: end; }
-@container (max-width: 560px) { .readout { grid-template-columns: minmax(0, 1fr); min-height: 15em; } .grid tbody th, .grid .corner { min-width: 6.4em; padding-inline-end: 4px; } }
+@container (max-width: 560px) { .readout { grid-template-columns: minmax(0, 1fr); min-height: 15em; } .grid tbody th, .grid .corner { min-width: 5.4em; padding-inline-end: 4px; } }
+@container (max-width: 420px) { .out { display: none; } .grid .corner { white-space: normal; } .box { scroll-padding-inline-start: 6em; } }
 `;
 
 const MODES = {
@@ -102,7 +103,7 @@ export default {
       node.addEventListener("focus", () => { if (at[0] !== l || at[1] !== i) visit(l, i); });
       return node;
     }));
-    const heads = cells.map((_, l) => element("th", { scope: "row", role: "rowheader" }, l && l === layers - 1 ? `${layerName(l)} = output` : layerName(l),
+    const heads = cells.map((_, l) => element("th", { scope: "row", role: "rowheader" }, layerName(l), l && l === layers - 1 ? element("span", { className: "out" }, " = output") : "",
       element("small", {}, `✓ ${rights[l]} of ${places - 1}`)));
     const rows = cells.map((row, l) => element("tr", { role: "row" }, heads[l], ...row));
     const grid = element("table", { className: "grid", role: "grid", "aria-label": "what each layer would say next, output on top" },
