@@ -51,6 +51,11 @@ def test_of_equal_ones_the_first_is_named_and_only_it_has_rank_1():
     assert view.top[0, :, 0].tolist() == [0, 0, 0]
     assert view.rank.tolist() == [[2, 1, 0]]
     assert view.right == [1]
+    lens = torch.zeros(1, 2, 500)
+    lens[..., ::2] = 1
+    many = LogitLens(lens, [str(i) for i in range(500)], [9, 400])
+    assert many.top[0, 0].tolist() == [0, 2, 4, 6, 8]
+    assert many.rank[0, 0] == 201
 
 
 def test_the_words_count_what_each_layer_knows():
