@@ -37,7 +37,10 @@ def test_what_is_equal_to_the_last_kept_one_is_kept():
 def test_greedy_is_the_first_of_equals():
     view = NextToken([1.0, 3.0, 3.0], list("abc"), temperature=0, top_k=2)
     assert view.probabilities().tolist() == [0, 1, 0]
-    assert "temperature 0 (greedy), the likeliest next tokens are b 100%; 1 of 3" in view.alt
+    assert (
+        "temperature 0 (greedy), the likeliest next tokens are b 100%; 1 of 3 token is left"
+        in view.alt
+    )
     assert "0.00 so" in view.alt
 
 

@@ -12,6 +12,7 @@ from tfcourse.widgets import (
     AttentionMap,
     AttentionSteps,
     BlockShapes,
+    LogitLens,
     NextToken,
     NormGeometry,
     Question,
@@ -41,6 +42,7 @@ def views(weights):
         NormGeometry(),
         Activations(),
         BlockShapes(),
+        LogitLens(torch.stack([q @ q.T, q @ q.T + 1]), TOKENS, TOKENS, title="A <b>lens</b>?"),
         NextToken(q.T, TOKENS, TOKENS[:4], title="A <b>choice</b>?"),
         Question("q", "A <b>question</b>?", [(TOKENS[0], True, TOKENS[1]), ("b", False, "c")]),
     ]

@@ -14,6 +14,7 @@ from tfcourse.widgets import (
     AttentionMap,
     AttentionSteps,
     BlockShapes,
+    LogitLens,
     NextToken,
     NormGeometry,
     RotaryClock,
@@ -42,6 +43,7 @@ VIEWS = {
     "norms": NormGeometry,
     "activations": Activations,
     "block": BlockShapes,
+    "logit lens": lambda: LogitLens(torch.randn(3, 2, 4), ["a", EVIL, "c", "d"], [EVIL, "c"]),
     "next token": lambda: NextToken(torch.randn(2, 4), ["a", EVIL, "c", "d"], [EVIL, ""]),
 }
 

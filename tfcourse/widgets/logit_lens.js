@@ -5,7 +5,7 @@ const CSS = `
 .controls .field, .controls select { min-width: 0; }
 .scale { display: inline-flex; gap: 7px; align-items: center; font-size: 12px; color: var(--faint); }
 .scale i { width: 110px; height: 10px; border-radius: 5px; }
-.box { overflow-x: auto; max-width: 100%; scroll-padding-inline-start: 8.2em; padding: 3px 0; border-radius: 4px; width: fit-content; }
+.box { overflow-x: auto; max-width: 100%; padding: 3px 0; border-radius: 4px; width: fit-content; }
 .grid { border-collapse: separate; border-spacing: 2px; margin: 0; font-size: 12px; }
 .grid th, .grid td { padding: 0; height: 33px; text-align: center; font-weight: 400; border: 0; }
 .grid tbody th, .grid .corner { position: sticky; left: 0; z-index: 2; background: var(--paper); text-align: start; white-space: nowrap; padding: 0 8px 0 0; line-height: 1.2; min-width: 7.6em; color: var(--ink); }
@@ -35,7 +35,8 @@ const CSS = `
 .bars .track { height: 13px; border-inline-start: 1px solid var(--faint); }
 .bars b { display: block; height: 13px; border-radius: 0 3px 3px 0; background: var(--accent); }
 .bars .number { text-align: end; }
-@container (max-width: 560px) { .readout { grid-template-columns: minmax(0, 1fr); min-height: 15em; } .grid tbody th, .grid .corner { min-width: 6.4em; padding-inline-end: 4px; } }
+@container (max-width: 560px) { .readout { grid-template-columns: minmax(0, 1fr); min-height: 15em; } .grid tbody th, .grid .corner { min-width: 5.4em; padding-inline-end: 4px; } }
+@container (max-width: 420px) { .out { display: none; } .grid .corner { white-space: normal; } }
 `;
 
 const MODES = {
@@ -102,7 +103,7 @@ export default {
       node.addEventListener("focus", () => { if (at[0] !== l || at[1] !== i) visit(l, i); });
       return node;
     }));
-    const heads = cells.map((_, l) => element("th", { scope: "row", role: "rowheader" }, l && l === layers - 1 ? `${layerName(l)} = output` : layerName(l),
+    const heads = cells.map((_, l) => element("th", { scope: "row", role: "rowheader" }, layerName(l), l && l === layers - 1 ? element("span", { className: "out" }, " = output") : "",
       element("small", {}, `✓ ${rights[l]} of ${places - 1}`)));
     const rows = cells.map((row, l) => element("tr", { role: "row" }, heads[l], ...row));
     const grid = element("table", { className: "grid", role: "grid", "aria-label": "what each layer would say next, output on top" },
@@ -165,6 +166,10 @@ export default {
         return [name, element("span", { className: "track", "aria-hidden": "true" }, bar), element("span", { className: "number" }, share(p))];
       }));
     }
+    function reveal(l, node) { // the browser leaves it under the names of the layers
+      const cell = node.getBoundingClientRect(), [from, to] = [heads[l].getBoundingClientRect().right + 4, box.getBoundingClientRect().right - 4];
+      box.scrollLeft -= Math.max(0, from - cell.left) || Math.min(0, to - cell.right);
+    }
     function visit(l, i) {
       cells[at[0]][at[1]].tabIndex = -1;
       at = [l, i];
@@ -174,6 +179,7 @@ export default {
       mark();
       follow();
       if (root.getRootNode().activeElement !== node) node.focus();
+      reveal(l, node);
       say(topOf(l, i).slice(1).map(({ id, p }) => `then ${words[id]} ${share(p)}`).join(", "), 500);
       model.set("chosen", { layer: l, token: i });
       model.save_changes();

@@ -7,7 +7,7 @@ from tfcourse import figures
 from tfcourse.widgets.view import View, check_text, check_tokens, numbers
 
 LIKELIEST = 5  # tokens of each cell that go to the browser
-DRAWN = 12  # columns of the picture
+DRAWN = 8  # columns of the picture
 
 
 class LogitLens(View):
@@ -92,8 +92,8 @@ class LogitLens(View):
             array = array[:, 0]
         if array.ndim != 3 or array.shape[1:] != wanted or not len(array):
             raise ValueError(
-                f"lens must be (layers + 1, tokens, vocabulary), the last two {wanted}, "
-                f"as text and tokens say, of one text alone. Got {array.shape}"
+                "lens must be (layers + 1, tokens, vocabulary), of one text alone, with (tokens, "
+                f"vocabulary)={wanted} as text and tokens say. Got {array.shape}"
             )
         if not np.isfinite(array).all():
             raise ValueError("lens must hold finite numbers")

@@ -130,10 +130,11 @@ class NextToken(View):
         if self.contexts:
             text = figures.token_text(self.contexts[0])
             after = f"After “{text if len(text) <= 60 else '…' + text[-59:]}”, at "
-        more = len(self.logits) - 1
+        more, left = len(self.logits) - 1, np.count_nonzero(now)
         return (
             f"{after or 'At '}{self._setting()}, the likeliest next tokens are "
-            f"{', '.join(likeliest)}; {np.count_nonzero(now)} of {len(now)} tokens are left. "
+            f"{', '.join(likeliest)}; {left} of {len(now)} "
+            f"{'token is' if left == 1 else 'tokens are'} left. "
             f"Entropy: {_entropy(self.probabilities(plain=True)):.2f} nats with temperature 1 and "
             f"nothing left out, {_entropy(now):.2f} so."
             + (f" {more} more context{'s' * (more > 1)} to choose from." if more else "")
