@@ -8,6 +8,7 @@ _WHERE = {
     "AttentionSteps": "attention_steps",
     "BlockShapes": "block_shapes",
     "NormGeometry": "norm_geometry",
+    "Playground": "playground",
     "Question": "question",
     "RotaryClock": "rotary_clock",
     "SinusoidalEncoding": "sinusoidal_encoding",
