@@ -9,12 +9,14 @@ from playwright.sync_api import expect
 
 from tests.browser.pages import settled
 from tfcourse import attention, positions
+from tfcourse.models import LanguageModel, TransformerConfig
 from tfcourse.widgets import (
     Activations,
     AttentionMap,
     AttentionSteps,
     BlockShapes,
     NormGeometry,
+    Playground,
     RotaryClock,
     SinusoidalEncoding,
     SoftmaxScale,
@@ -41,6 +43,9 @@ VIEWS = {
     "norms": NormGeometry,
     "activations": Activations,
     "block": BlockShapes,
+    "playground": lambda: Playground(
+        LanguageModel(TransformerConfig(4, 8, 2, 2)), ["a", EVIL, "c", "d"], f"ac{EVIL}"
+    ),
 }
 
 

@@ -282,7 +282,7 @@ export async function loadWeights(model) {
   if (file && link) {
     const bytes = await fetchBeside(link).catch((error) => {
       link.parentNode.append(" It could not be read, so there is only the picture. Is the file still there? A page that was opened "
-        + "from the disk may not read it: run python -m http.server in this folder, and open the page at localhost:8000.");
+        + "from the disk may not read its neighbours: open it in JupyterLab instead.");
       throw error;
     });
     source = { get: (name) => (name === "data" ? bytes : model.get(name)) };
@@ -319,11 +319,11 @@ const CSS = `
 .note { margin: 5px 0 0; min-height: 1.45em; color: var(--faint); }
 .note .warn { color: var(--warm); font-weight: 600; }
 .row.tools { margin-top: 8px; gap: 8px; }
-.row.dials { margin-top: 10px; gap: 6px 18px; }
-.dials input[type="range"] { width: 92px; }
-.dials output { min-width: 3.2ch; }
+.row.dials { margin-top: 10px; gap: 6px 14px; }
+.dials input[type="range"] { width: 84px; }
+.dials output { min-width: 3.4ch; }
 .go { background: var(--accent); border-color: var(--accent); color: var(--paper); font-weight: 600; }
-input[type="number"] { font: inherit; width: 6.5em; color: var(--ink); background: var(--paper); border: 1px solid var(--line); border-radius: 6px; padding: 3px 6px; }
+input[type="number"] { font: inherit; width: 5em; color: var(--ink); background: var(--paper); border: 1px solid var(--line); border-radius: 6px; padding: 3px 6px; }
 .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(300px, 100%), 1fr)); gap: 0 30px; }
 .bars { display: grid; gap: 3px 8px; align-items: center; grid-template-columns: minmax(2.2em, max-content) minmax(30px, 1fr) 5.6ch; max-width: 460px; }
 .bars.two { grid-template-columns: minmax(2.2em, max-content) minmax(24px, 1fr) 5.2ch minmax(24px, 1fr) 5.2ch; }
@@ -332,11 +332,8 @@ input[type="number"] { font: inherit; width: 6.5em; color: var(--ink); backgroun
 .track { position: relative; height: 13px; background: var(--raised); border-radius: 3px; }
 .track b { position: absolute; inset: 0 auto 0 0; background: var(--accent); border-radius: 3px; }
 .track i { position: absolute; top: -1px; bottom: -1px; width: 2px; background: var(--ink); opacity: .55; }
-.cut .track b { background: var(--warm); }
-.without { --tint: var(--warm); }
 .track.without b { background: var(--warm); }
 .out { text-decoration: line-through; color: var(--faint); opacity: .75; }
-.drawn { outline: 2px solid var(--accent); outline-offset: 1px; border-radius: 3px; }
 .legend { margin: 8px 0 0; font-size: 12px; color: var(--faint); max-width: 46em; }
 .lens { display: grid; gap: 3px 10px; align-items: center; grid-template-columns: max-content minmax(2.2em, max-content) minmax(30px, 1fr) 5.6ch; max-width: 460px; }
 .lens .token { font-size: 14px; }
@@ -344,18 +341,18 @@ input[type="number"] { font: inherit; width: 6.5em; color: var(--ink); backgroun
 .maps { display: flex; flex-wrap: wrap; gap: 14px 24px; align-items: flex-start; }
 .layers { display: grid; gap: 12px; min-width: 0; }
 .layer { display: flex; flex-wrap: wrap; gap: 8px; align-items: flex-start; }
-.layer > .side { width: 62px; display: grid; gap: 3px; font-size: 12px; }
-.cell { display: grid; gap: 3px; justify-items: stretch; }
+.layer > .side { width: 74px; }
+.cell { display: grid; gap: 3px; width: 70px; }
 .map { padding: 3px; line-height: 0; position: relative; background: var(--paper); }
-.map canvas { width: 62px; height: 62px; image-rendering: pixelated; border-radius: 3px; }
+.map canvas { width: 100%; aspect-ratio: 1; image-rendering: pixelated; border-radius: 3px; }
 .map[aria-expanded="true"] { border-color: var(--accent); box-shadow: 0 0 0 1px var(--accent); }
-.switch { font-size: 11px; line-height: 1.3; padding: 1px 4px; color: var(--faint); background: none; }
+.switch { font-size: 11px; line-height: 1.3; padding: 1px 3px; color: var(--faint); background: none; white-space: nowrap; }
 .switch[aria-pressed="true"] { background: none; color: var(--faint); border-color: var(--line); }
 .switch[aria-pressed="false"] { background: var(--warm); border-color: var(--warm); color: var(--paper); font-weight: 650; }
-.silent .map canvas, .map.silent canvas { opacity: .25; }
+.map.silent canvas { opacity: .25; }
 .large { flex: 1 1 260px; min-width: 0; max-width: 420px; }
 .large[hidden] { display: none; }
-.large .field-map { position: relative; width: 100%; max-width: 300px; aspect-ratio: 1; border-radius: 4px; cursor: crosshair; }
+.large .field-map { position: relative; width: 100%; max-width: 260px; aspect-ratio: 1; border-radius: 4px; cursor: crosshair; }
 .large canvas { width: 100%; height: 100%; image-rendering: pixelated; display: block; border-radius: 4px; }
 .field-map i { position: absolute; left: 0; width: 100%; border: 1px solid var(--accent); box-shadow: 0 0 0 1px var(--paper); pointer-events: none; border-radius: 2px; }
 .large .row { justify-content: space-between; margin-bottom: 6px; }
@@ -365,7 +362,7 @@ input[type="number"] { font: inherit; width: 6.5em; color: var(--ink); backgroun
 .sentence .asks { outline: 2px solid var(--ink); }
 .apart { margin: 0 0 8px; }
 .apart b { color: var(--warm); }
-@container (max-width: 460px) { .layer > .side { width: 100%; display: flex; gap: 10px; align-items: center; } .bars .token, .lens .token { font-size: 13px; } }
+@container (max-width: 460px) { .layer { gap: 5px; } .layer > .side { width: 100%; } .cell { width: 60px; } .map { padding: 2px; } .switch { font-size: 10.5px; } }
 `;
 
 const BARS = 11, SIDE = 48, LEAST_SIDE = 12; // bars; tokens of a map, at most and at least
@@ -397,9 +394,9 @@ export default {
     let cut = null; // a second session, without what is off
     const running = () => cut ?? whole;
 
-    // The tokens that are read. Of a long text only the last: dropped by the quarter, so that a new
-    // token rarely means that all is read again.
-    function window_() {
+    // The tokens that are read: of a long text the last ones. The first are dropped by the
+    // quarter, so that a new token rarely means that all is read again.
+    function recent() {
       const more = tokens.length - state.room, quarter = Math.max(1, state.room >> 2);
       const start = more > 0 ? Math.ceil(more / quarter) * quarter : 0;
       return tokens.slice(start).map(({ id }) => id);
@@ -434,14 +431,15 @@ export default {
     const dial = (label, name, bounds, write) => slider(label, { ...bounds, value: dials[name], text: write, onInput: (to) => { dials[name] = to; last = null; refresh(); } });
     const most = Math.min(ALL_K, vocabulary.length);
     const dialRow = element("div", { className: "row dials", role: "group", "aria-label": "how the next token is drawn" },
-      dial("temperature", "temperature", { min: 0, max: 2, step: 0.1 }, (t) => (t === 0 ? "0, always the likeliest" : t.toFixed(1))),
-      dial("top-k", "topK", { min: 1, max: most }, (k) => { if (k === most) { return "all"; } return String(k); }),
+      dial("temperature", "temperature", { min: 0, max: 2, step: 0.1 }, (t) => (t === 0 ? "0, greedy" : t.toFixed(1))),
+      dial("top-k", "topK", { min: 1, max: most }, (k) => (k === most ? "all" : String(k))),
       dial("top-p", "topP", { min: 0.05, max: 1, step: 0.05 }, (p) => (p >= 1 ? "all" : p.toFixed(2))),
       element("label", { className: "field" }, element("span", {}, "seed"), seed));
     const apart = element("p", { className: "apart", hidden: true });
     const bars = element("div", { className: "bars", role: "group", "aria-label": "the likeliest next tokens" });
     const legend = element("p", { className: "legend" });
     const lens = element("div", { className: "lens", role: "group", "aria-label": "the likeliest token after each block" });
+    const lensLegend = element("p", { className: "legend" });
     const grid = element("div", { className: "layers", role: "group", "aria-label": "the heads of every block. Arrows move, Enter enlarges a map or switches a part off and on." });
     const large = element("div", { className: "large", id: "large", hidden: true });
     const part = (name, ...children) => element("section", { className: "part" }, element("p", { className: "name" }, ...name), ...children);
@@ -451,7 +449,7 @@ export default {
       element("div", { className: "columns" },
         part(["What comes next?"], apart, bars, legend),
         part(["What would it say after each block?"], lens,
-          element("p", { className: "legend" }, `The residual stream of the last token, read out early: ${config.norm_first ? "through the last norm and the head" : "through the head"}, as if the model ended there.`))),
+          lensLegend)),
       part(["Where does each head look? ", element("span", { className: "faint" }, "Click a map to enlarge it; switch a head or a block off and see what changes.")],
         element("div", { className: "maps" }, grid, large), element("div", { className: "row", style: { "margin-top": "8px" } }, allOn)));
 
@@ -512,7 +510,7 @@ export default {
       settle(to);
     }
     function writeOne() {
-      const ids = window_();
+      const ids = recent();
       if (!ids.length) return;
       running().read(ids);
       const p = shares(running().logits());
@@ -560,13 +558,13 @@ export default {
 
     // ---- reading: as much as a frame allows, then the next
     function catchUp(until) {
-      const ids = window_();
+      const ids = recent();
       return whole.read(ids, until) && (!cut || cut.read(ids, until));
     }
     let words = "";
     const read = oncePerFrame(() => {
       if (catchUp(performance.now() + 14)) { show(); tell(); return; }
-      note.textContent = `reading … ${running().length} of ${window_().length}`;
+      note.textContent = `reading … ${running().length} of ${recent().length}`;
       read();
     });
     function refresh(first = "") {
@@ -583,7 +581,7 @@ export default {
 
     // ---- drawing
     function notes() {
-      const found = [], read = window_().length;
+      const found = [], read = recent().length;
       if (unknown.length) {
         const each = [...new Set(unknown.map(({ from, to }) => text.slice(from, to)))];
         found.push(`The model does not know ${each.slice(0, 5).map(quoted).join(", ")}${each.length > 5 ? ` and ${each.length - 5} more` : ""}: it reads the text without ${unknown.length > 1 ? "them" : "it"}.`);
@@ -652,14 +650,14 @@ export default {
       bars.className = `bars${cut ? " two" : ""}`;
       const row = (i) => {
         const gone = sides.every(({ drawn }) => !drawn[i]);
-        return [element("span", { className: `token${gone ? " out" : ""}${last?.id === i && !cut ? "" : ""}` }, tokenText(vocabulary[i])),
+        return [element("span", { className: `token${gone ? " out" : ""}` }, tokenText(vocabulary[i])),
           ...sides.flatMap(({ own, drawn }, side) => [
             element("span", { className: `track${side ? " without" : ""}` }, element("b", { style: { width: along(drawn[i]) } }),
               ...(plain ? [] : [element("i", { style: { left: `calc(${along(own[i])} - 1px)` } })])),
             element("span", { className: `number${drawn[i] ? "" : " out"}` }, points(drawn[i] || own[i]))])];
       };
       const head = (name, className) => element("span", { className: `head ${className}` }, name);
-      bars.replaceChildren(...(cut ? [element("span"), head("whole", "faint"), head(`without ${offWords()}`, "faint")] : []), ...shown.flatMap(row));
+      bars.replaceChildren(...(cut ? [element("span"), head("whole model", "faint"), head(`without ${offWords()}`, "faint")] : []), ...shown.flatMap(row));
       const rest = 1 - shown.reduce((total, i) => total + sides.at(-1).drawn[i], 0);
       const kept = sides.at(-1).drawn.filter((share) => share > 0).length;
       legend.textContent = [kept < vocabulary.length ? `${kept} of ${vocabulary.length} tokens can be drawn; what is struck out cannot.` : `All ${vocabulary.length} tokens can be drawn.`,
@@ -681,6 +679,8 @@ export default {
         element("span", { className: `faint${gone ? " off" : ""}` }, name), element("b", { className: "token" }, tokenText(token)),
         element("span", { className: `track${cut ? " without" : ""}` }, element("b", { style: { width: `${100 * share}%` } })),
         element("span", { className: "number" }, points(share))]));
+      lensLegend.textContent = `${cut ? `Without ${offWords()}. ` : ""}The residual stream of the last token, read out early: `
+        + `through ${config.norm_first ? "the last norm and the head" : "the head"}, as if the model ended there.`;
     }
 
     // A head's weights of the last tokens: rows look, columns are looked at. Colours by the square
@@ -743,7 +743,7 @@ export default {
       const { first, seen, side } = paint(largeCanvas, layer, h);
       const t = whole.length - 1 - clamp(asked ?? 0, 0, seen - 1), row = rowOf(layer, h, t);
       largeName.textContent = `Block ${layer}, head ${h}${isSilent(layer, h) ? " (off)" : ""}`;
-      Object.assign(line.style, { top: `${100 * (t - first) / side}%`, height: `${100 / side}%` });
+      Object.assign(line.style, { top: `${100 * (t - first) / side}%`, width: `${100 * (t - first + 1) / side}%`, height: `${100 / side}%` });
       lookWords.replaceChildren(element("b", { className: "token" }, quoted(idAt(t))), `${t === whole.length - 1 ? ", the last token," : ""} looks ${inWords(looks(layer, h, t, 4)) || "at many tokens, a little at each"}.`);
       field.setAttribute("aria-label", `block ${layer}, head ${h}: arrows up and down choose the token that looks. ${lookWords.textContent}`);
       sentence.replaceChildren(...Array.from({ length: seen }, (_, i) => {
@@ -771,7 +771,7 @@ export default {
 
     // ---- the numbers as tables
     const follow = asTable(root, () => {
-      if (!tokens.length || whole.length !== window_().length) return { caption: "Nothing is read yet", columns: ["token"], rows: [] };
+      if (!tokens.length || whole.length !== recent().length) return { caption: "Nothing is read yet", columns: ["token"], rows: [] };
       const sides = (cut ? [["whole model", whole], [`without ${offWords()}`, cut]] : [["model", whole]]).map(([name, session]) => [name, session.logits()]);
       const given = sides.map(([, logits]) => [logits, chances(logits), shares(logits)]);
       const list = [{ caption: "The likeliest next tokens: logits, probabilities, and the chance to be drawn",

@@ -103,7 +103,8 @@ class Playground(View):
 
     def _describe(self):
         first = ", ".join(
-            f"“{figures.token_text(token)}” {share:.0%}" for token, share in self._likeliest()[:4]
+            f"“{figures.token_text(token)}” {_percent(share)}"
+            for token, share in self._likeliest()[:4]
         )
         return (
             f"A language model of {self.parameters:,} parameters reads “{_shown(self.prompt)}”. "
@@ -271,7 +272,8 @@ def _rebuilt(config, weights):
 def _check_same(model, same):
     """Raise where a learner's own block makes other numbers of the same weights."""
     config = model.config
-    tokens = torch.arange(min(12, room(config))) * 7 % config.vocabulary
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(config.vocabulary, (min(16, room(config)),), generator=generator)
     device = next(model.parameters()).device
     with evaluating(model):
         logits = model(tokens[None].to(device)).float().cpu()
@@ -289,13 +291,18 @@ def _check_same(model, same):
 
 def _half(name, tensor):
     """The nearest half floats."""
-    half = tensor.numpy().astype(np.float16)
+    with np.errstate(over="ignore"):  # it is told below
+        half = tensor.numpy().astype(np.float16)
     if not np.isfinite(half).all():
         raise ValueError(
             f"model must have weights that are finite and below 65,504. Got others in {name}: "
             "did the training fail?"
         )
     return half
+
+
+def _percent(share):
+    return f"{share:.0%}" if share >= 0.01 else "under 1%"
 
 
 def _shown(text):
@@ -314,19 +321,22 @@ def _picture(likeliest, prompt, continuation, *, title, alt):
     figures.label_ticks(axes.yaxis, [token for token, _ in likeliest], len(names))
     for place, share in zip(places, shares, strict=True):
         axes.annotate(
-            f"{share:.0%}" if share >= 0.01 else "under 1%", (share, place), xytext=(4, 0),
-            textcoords="offset points", va="center", fontsize=9, color=figures.neutral("soft"),
+            _percent(share), (share, place), xytext=(4, 0), textcoords="offset points",
+            va="center", fontsize=9, color=figures.neutral("soft"),
         )  # fmt: skip
     axes.set_xlim(0, max(shares) * 1.16)
     axes.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("probability of the next token")
     axes.set_title(title)
-    words = textwrap.fill(f"{_shown(prompt)} … {_shown(continuation)}", 76, max_lines=3)
-    axes.annotate(
-        words, (0, 0), xycoords="figure fraction", xytext=(10, 8), textcoords="offset points",
-        fontsize=9, family="DejaVu Sans Mono", color=figures.neutral("ink"), parse_math=False,
-        annotation_clip=False,
+    after = _shown(prompt)
+    after = after if len(after) <= 60 else f"…{after[-59:]}"
+    went = textwrap.fill(f"“{_shown(continuation)}”", 72, max_lines=2, placeholder=" …")
+    words = axes.annotate(
+        f"After “{after}” it went on:\n{went}", (0, 0), xycoords="figure fraction",
+        xytext=(10, 8), textcoords="offset points", fontsize=9, linespacing=1.4, va="bottom",
+        color=figures.neutral("ink"), parse_math=False, annotation_clip=False,
     )  # fmt: skip
-    figure.get_layout_engine().set(rect=(0, 0.14, 1, 0.86))
+    words.set_in_layout(False)  # it has its room below what is laid out
+    figure.get_layout_engine().set(rect=(0, 0.16, 1, 0.84))
     return figures.Picture(figure, title, alt)
