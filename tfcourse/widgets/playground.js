@@ -351,7 +351,7 @@ input[type="number"] { font: inherit; width: 5em; color: var(--ink); background:
 .switch[aria-pressed="false"] { background: var(--warm); border-color: var(--warm); color: var(--paper); font-weight: 650; }
 .map.silent canvas { opacity: .25; }
 .large { flex: 1 1 260px; min-width: 0; max-width: 420px; }
-.large[hidden] { display: none; }
+.bars[hidden], .lens[hidden], .large[hidden] { display: none; }
 .large .field-map { position: relative; width: 100%; max-width: 260px; aspect-ratio: 1; border-radius: 4px; cursor: crosshair; }
 .large canvas { width: 100%; height: 100%; image-rendering: pixelated; display: block; border-radius: 4px; }
 .field-map i { position: absolute; left: 0; width: 100%; border: 1px solid var(--accent); box-shadow: 0 0 0 1px var(--paper); pointer-events: none; border-radius: 2px; }
@@ -563,12 +563,18 @@ export default {
     }
     let words = "";
     const read = oncePerFrame(() => {
-      if (catchUp(performance.now() + 14)) { show(); tell(); return; }
+      if (catchUp(performance.now() + 14)) {
+        root.setAttribute("aria-busy", "false");
+        show();
+        tell();
+        return;
+      }
       note.textContent = `reading … ${running().length} of ${recent().length}`;
       read();
     });
     function refresh(first = "") {
       words = first;
+      root.setAttribute("aria-busy", "true");
       drawSheet();
       read();
     }
