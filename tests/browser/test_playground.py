@@ -702,7 +702,9 @@ def test_keys_do_not_reach_jupyterlab(show, view):
     page.keyboard.type("dd a")
     page.keyboard.press("Enter")
     page.keyboard.press("ArrowUp")
-    assert page.evaluate("window.seen") == []
+    page.keyboard.press("Control+z")  # there it would undo what was done to cells
+    assert page.evaluate("window.seen.filter((key) => key !== 'Control')") == []
+    assert written(page) != "The assert statementdd a\n"
 
 
 def test_strings_are_text(show):

@@ -412,6 +412,9 @@ export default {
     // ---- parts of the page
     const area = element("textarea", { value: text, spellcheck: false, autocapitalize: "off", autocomplete: "off", rows: 2,
       "aria-label": "the text that the model reads", "aria-describedby": "note", onInput: () => { stop(); typed = area.value; last = null; settle(typed); refresh(); } });
+    area.addEventListener("keydown", (event) => { // undoing is the field's here, not the notebook's
+      if ((event.ctrlKey || event.metaKey) && /^[acvxyz]$/i.test(event.key)) event.stopPropagation();
+    });
     const shade = element("div", { className: "shade", "aria-hidden": "true" });
     const sheet = element("div", { className: "sheet" }, shade, area);
     const note = element("p", { className: "note", id: "note" });
