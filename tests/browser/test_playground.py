@@ -467,6 +467,8 @@ def test_write_on_and_stop(show, view):
 def test_typing_stops_the_writing(show, view):
     page = show(view)
     button(page, "Write on").click()
+    page.locator("textarea").focus()  # the text is the learner's as soon as it is touched
+    expect(button(page, "Write on")).to_be_visible()
     page.locator("textarea").fill("mine")
     page.wait_for_timeout(200)
     assert written(page) == "mine"
@@ -534,9 +536,7 @@ def test_a_map_is_enlarged_and_told(show, view, trained, text):
     page.locator("textarea").fill("def f(x): return")
     at_rest(page)
     ids = text.encode("def f(x): return")
-    with torch.no_grad(), attention_maps(trained) as maps:
-        trained(torch.tensor([ids]))
-    row = maps["blocks.1.attention"][0, 3, -1]
+    row = expected_row(trained, ids, 1, 3)
     page.locator(".map").nth(4 + 3).click()
     best = row.argmax().item()
     words = page.locator(".looks").inner_text()
@@ -562,18 +562,30 @@ def test_a_map_is_enlarged_and_told(show, view, trained, text):
     expect(page.locator(".large")).to_be_hidden()
 
 
-def test_maps_grow_to_the_last_48(show, view):
+def expected_row(model, ids, block, head):
+    """Where the last token looks."""
+    with torch.no_grad(), attention_maps(model) as maps:
+        model(torch.tensor([ids]))
+    return maps[f"blocks.{block}.attention"][0, head, -1]
+
+
+def test_maps_grow_to_the_last_48(show, view, trained, text):
     page = show(view)
     sizes = []
     for words in ("abc", "a" * 20, "a" * 48, "a" * 90):
         page.locator("textarea").fill(words)
-        page.wait_for_timeout(150)
+        at_rest(page)
         sizes.append(
             page.evaluate(
                 "document.querySelector('.tfcourse-view div').shadowRoot.querySelector('.map canvas').width"
             )
         )
     assert sizes == [12, 20, 48, 48]
+    page.locator(".map").first.click()
+    assert len(page.locator(".sentence span:not(.faint)").all()) == 48
+    row = expected_row(trained, text.encode("a" * 90), 0, 0)
+    said = page.locator(".sentence .faint").inner_text()
+    assert near(re.search(r"… (\S+) earlier", said)[1], row[:-48].sum().item())
 
 
 def test_characters_that_it_does_not_know(show, view, trained, text):
@@ -699,12 +711,13 @@ def test_keys_do_not_reach_jupyterlab(show, view):
         "window.seen = []; document.addEventListener('keydown', (e) => window.seen.push(e.key))"
     )
     page.locator("textarea").focus()
-    page.keyboard.type("dd a")
-    page.keyboard.press("Enter")
     page.keyboard.press("ArrowUp")
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    page.keyboard.type("dd a")
     page.keyboard.press("Control+z")  # there it would undo what was done to cells
     assert page.evaluate("window.seen.filter((key) => key !== 'Control')") == []
-    assert written(page) != "The assert statementdd a\n"
+    assert written(page) == "The assert statement\ndd "
 
 
 def test_strings_are_text(show):

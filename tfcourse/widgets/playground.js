@@ -311,7 +311,7 @@ const CSS = `
 .sheet { display: grid; max-height: 15em; overflow: auto; margin-top: 10px; border: 1px solid var(--line); border-radius: 8px; background: var(--paper); }
 .sheet:focus-within { border-color: var(--accent); box-shadow: 0 0 0 1px var(--accent); }
 .sheet > * { grid-area: 1 / 1; margin: 0; border: 0; padding: 9px 11px; font: 14px/1.6 var(--mono); letter-spacing: 0; tab-size: 8;
-  white-space: pre-wrap; overflow-wrap: anywhere; min-height: 5.2em; min-width: 0; }
+  white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: plaintext; min-height: 5.2em; min-width: 0; }
 .sheet textarea { resize: none; overflow: hidden; background: none; color: var(--ink); outline: none; width: 100%; }
 .shade { color: transparent; pointer-events: none; }
 .shade mark { color: transparent; background: color-mix(in srgb, var(--accent) 22%, transparent); border-radius: 3px; }
@@ -341,14 +341,14 @@ input[type="number"] { font: inherit; width: 5em; color: var(--ink); background:
 .maps { display: flex; flex-wrap: wrap; gap: 14px 24px; align-items: flex-start; }
 .layers { display: grid; gap: 12px; min-width: 0; }
 .layer { display: flex; flex-wrap: wrap; gap: 8px; align-items: flex-start; }
-.layer > .side { width: 74px; }
-.cell { display: grid; gap: 3px; width: 70px; }
+.layer > .side { width: 76px; }
+.cell { display: grid; grid-template-columns: 100%; gap: 3px; width: 70px; }
 .map { padding: 3px; line-height: 0; position: relative; background: var(--paper); }
 .map canvas { width: 100%; aspect-ratio: 1; image-rendering: pixelated; border-radius: 3px; }
 .map[aria-expanded="true"] { border-color: var(--accent); box-shadow: 0 0 0 1px var(--accent); }
 .switch { font-size: 11px; line-height: 1.3; padding: 1px 3px; color: var(--faint); background: none; white-space: nowrap; }
 .switch[aria-pressed="true"] { background: none; color: var(--faint); border-color: var(--line); }
-.switch[aria-pressed="false"] { background: var(--warm); border-color: var(--warm); color: var(--paper); font-weight: 650; }
+.switch[aria-pressed="false"] { background: var(--warm); border-color: var(--warm); color: var(--paper); }
 .map.silent canvas { opacity: .25; }
 .large { flex: 1 1 260px; min-width: 0; max-width: 420px; }
 .bars[hidden], .lens[hidden], .large[hidden] { display: none; }
@@ -411,7 +411,8 @@ export default {
 
     // ---- parts of the page
     const area = element("textarea", { value: text, spellcheck: false, autocapitalize: "off", autocomplete: "off", rows: 2,
-      "aria-label": "the text that the model reads", "aria-describedby": "note", onInput: () => { stop(); typed = area.value; last = null; settle(typed); refresh(); } });
+      "aria-label": "the text that the model reads", "aria-describedby": "note",
+      onFocus: () => stop(), onInput: () => { stop(); typed = area.value; last = null; settle(typed); refresh(); } });
     area.addEventListener("keydown", (event) => { // undoing is the field's here, not the notebook's
       if ((event.ctrlKey || event.metaKey) && /^[acvxyz]$/i.test(event.key)) event.stopPropagation();
     });
@@ -755,7 +756,8 @@ export default {
       Object.assign(line.style, { top: `${100 * (t - first) / side}%`, width: `${100 * (t - first + 1) / side}%`, height: `${100 / side}%` });
       lookWords.replaceChildren(element("b", { className: "token" }, quoted(idAt(t))), `${t === whole.length - 1 ? ", the last token," : ""} looks ${inWords(looks(layer, h, t, 4)) || "at many tokens, a little at each"}.`);
       field.setAttribute("aria-label", `block ${layer}, head ${h}: arrows up and down choose the token that looks. ${lookWords.textContent}`);
-      sentence.replaceChildren(...Array.from({ length: seen }, (_, i) => {
+      const earlier = row.slice(0, first).reduce((a, b) => a + b, 0); // the words above may look further back
+      sentence.replaceChildren(...(earlier >= 0.01 ? [element("span", { className: "faint" }, `… ${points(earlier)} earlier … `)] : []), ...Array.from({ length: seen }, (_, i) => {
         const share = first + i <= t ? row[first + i] : 0;
         return element("span", { className: first + i === t ? "asks" : "", style: share > 0.002 ? { background: `color-mix(in srgb, var(--accent) ${Math.round(85 * Math.sqrt(share))}%, transparent)` } : {} },
           idAt(first + i) === " " ? " " : tokenText(idAt(first + i)));
