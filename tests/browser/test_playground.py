@@ -725,6 +725,7 @@ def test_strings_are_text(show):
     model = lively(TransformerConfig(4, 8, 2, 1))
     page = show(Playground(model, vocabulary, f"a{EVIL}</script>"))
     assert {name for name, *_ in bars(page)} == set(vocabulary)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert written(page) == f"a{EVIL}</script>"
     button(page, "Write one").click()
     page.locator(".map").first.click()

@@ -325,9 +325,10 @@ const CSS = `
 .go { background: var(--accent); border-color: var(--accent); color: var(--paper); font-weight: 600; }
 input[type="number"] { font: inherit; width: 5em; color: var(--ink); background: var(--paper); border: 1px solid var(--line); border-radius: 6px; padding: 3px 6px; }
 .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(300px, 100%), 1fr)); gap: 0 30px; }
-.bars { display: grid; gap: 3px 8px; align-items: center; grid-template-columns: minmax(2.2em, max-content) minmax(30px, 1fr) 5.6ch; max-width: 460px; }
-.bars.two { grid-template-columns: minmax(2.2em, max-content) minmax(24px, 1fr) 5.2ch minmax(24px, 1fr) 5.2ch; }
-.bars .token { text-align: end; font-size: 14px; }
+.bars { display: grid; gap: 3px 8px; align-items: center; grid-template-columns: fit-content(8em) minmax(30px, 1fr) 5.6ch; max-width: 460px; }
+.bars.two { grid-template-columns: fit-content(8em) minmax(24px, 1fr) 5.2ch minmax(24px, 1fr) 5.2ch; }
+.bars .token, .lens .token { font-size: 14px; min-width: 2.2em; overflow: hidden; text-overflow: ellipsis; }
+.bars .token { text-align: end; }
 .bars .head { font-size: 12px; grid-column: span 2; align-self: end; }
 .track { position: relative; height: 13px; background: var(--raised); border-radius: 3px; }
 .track b { position: absolute; inset: 0 auto 0 0; background: var(--accent); border-radius: 3px; }
@@ -335,8 +336,7 @@ input[type="number"] { font: inherit; width: 5em; color: var(--ink); background:
 .track.without b { background: var(--warm); }
 .out { text-decoration: line-through; color: var(--faint); opacity: .75; }
 .legend { margin: 8px 0 0; font-size: 12px; color: var(--faint); max-width: 46em; }
-.lens { display: grid; gap: 3px 10px; align-items: center; grid-template-columns: max-content minmax(2.2em, max-content) minmax(30px, 1fr) 5.6ch; max-width: 460px; }
-.lens .token { font-size: 14px; }
+.lens { display: grid; gap: 3px 10px; align-items: center; grid-template-columns: max-content fit-content(8em) minmax(30px, 1fr) 5.6ch; max-width: 460px; }
 .lens .off { text-decoration: line-through; }
 .maps { display: flex; flex-wrap: wrap; gap: 14px 24px; align-items: flex-start; }
 .layers { display: grid; gap: 12px; min-width: 0; }
