@@ -558,6 +558,10 @@ def test_a_map_is_enlarged_and_told(show, view, trained, text):
           return [canvas.width, ...[[0, 0], [1, 0]].map(([x, y]) => [...context.getImageData(x, y, 1, 1).data])]; }"""
     )
     assert pixels == [len(ids), [253, 231, 37, 255], [0, 0, 0, 0]]
+    # the pointer chooses a row as well
+    box = page.locator(".field-map").bounding_box()
+    page.mouse.move(box["x"] + 4, box["y"] + 3.5 * box["height"] / len(ids))
+    assert page.locator(".looks").inner_text().startswith("‘␣’ looks ")  # of "def f": the fourth
     page.keyboard.press("Escape")
     expect(page.locator(".large")).to_be_hidden()
 

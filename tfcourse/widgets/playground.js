@@ -362,7 +362,7 @@ input[type="number"] { font: inherit; width: 5em; color: var(--ink); background:
 .sentence .asks { outline: 2px solid var(--ink); }
 .apart { margin: 0 0 8px; }
 .apart b { color: var(--warm); }
-@container (max-width: 460px) { .layer { gap: 5px; } .layer > .side { width: 100%; } .cell { width: 60px; } .map { padding: 2px; } .switch { font-size: 10.5px; } }
+@container (max-width: 460px) { .layer { gap: 5px; } .layer > .side { width: 100%; } .cell { width: 60px; } .map { padding: 2px; } .switch { font-size: 10px; padding: 1px 0; } }
 `;
 
 const BARS = 11, SIDE = 48, LEAST_SIDE = 12; // bars; tokens of a map, at most and at least
@@ -696,8 +696,8 @@ export default {
     // A head's weights of the last tokens: rows look, columns are looked at. Colours by the square
     // root, so that small weights are seen.
     const rowOf = (layer, h, t) => running().row(layer, h, t) ?? whole.row(layer, h, t);
-    function paint(canvas, layer, h) {
-      const count = whole.length, seen = Math.min(SIDE, count), side = Math.max(LEAST_SIDE, seen), first = count - seen;
+    function paint(canvas, layer, h, least = LEAST_SIDE) {
+      const count = whole.length, seen = Math.min(SIDE, count), side = Math.max(least, seen), first = count - seen;
       [canvas.width, canvas.height] = [side, side];
       const context = canvas.getContext("2d"), pixels = context.createImageData(side, side);
       const out = new Uint32Array(pixels.data.buffer), table = colorTable(VIRIDIS);
@@ -750,7 +750,7 @@ export default {
       if (!opened || !whole.length) { large.hidden = true; return; }
       large.hidden = false;
       const [layer, h] = opened;
-      const { first, seen, side } = paint(largeCanvas, layer, h);
+      const { first, seen, side } = paint(largeCanvas, layer, h, 5);
       const t = whole.length - 1 - clamp(asked ?? 0, 0, seen - 1), row = rowOf(layer, h, t);
       largeName.textContent = `Block ${layer}, head ${h}${isSilent(layer, h) ? " (off)" : ""}`;
       Object.assign(line.style, { top: `${100 * (t - first) / side}%`, width: `${100 * (t - first + 1) / side}%`, height: `${100 / side}%` });
@@ -769,7 +769,7 @@ export default {
     }
     field.addEventListener("pointermove", (event) => {
       const box = field.getBoundingClientRect(), seen = Math.min(SIDE, whole.length);
-      ask(seen - 1 - Math.floor((event.clientY - box.top) / box.height * Math.max(LEAST_SIDE, seen)));
+      ask(seen - 1 - Math.floor((event.clientY - box.top) / box.height * largeCanvas.height));
     });
     field.addEventListener("pointerleave", () => ask(0));
     field.addEventListener("keydown", (event) => {

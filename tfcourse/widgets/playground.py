@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from matplotlib.ticker import MaxNLocator
 from torch import nn
 
 from tfcourse import figures
@@ -325,6 +326,7 @@ def _picture(likeliest, prompt, continuation, *, title, alt):
             va="center", fontsize=9, color=figures.neutral("soft"),
         )  # fmt: skip
     axes.set_xlim(0, max(shares) * 1.16)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))  # whole percents
     axes.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("probability of the next token")
