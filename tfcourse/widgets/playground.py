@@ -20,7 +20,7 @@ LONGEST = 512  # tokens that the page reads; of a longer text only the last ones
 LARGEST = 10_000_000  # parameters: beyond that, a page writes too slowly
 SHOWN, WRITTEN = 12, 60  # bars in the picture; tokens of the continuation in words
 TEMPERATURE = 0.8  # at which that continuation is drawn
-OF_SHAPES = ("dropout",)  # of a config, what the page does not need
+UNUSED = ("dropout",)  # of a config, what the page does not need
 
 
 class Playground(View):
@@ -71,7 +71,7 @@ class Playground(View):
             logits = same(torch.tensor([reads]))[0, -1]
         self.chances = next_token_probabilities(logits).numpy()
         self.continuation = self._continue(same, reads)
-        needed = {name: value for name, value in asdict(config).items() if name not in OF_SHAPES}
+        needed = {name: value for name, value in asdict(config).items() if name not in UNUSED}
         needed["d_ff"] = weights["blocks.0.feed_forward.up.weight"].shape[0]
         needed["n_kv_heads"] = config.n_kv_heads or config.n_heads
         if config.tied:  # the head is the embedding's table
@@ -109,7 +109,7 @@ class Playground(View):
         )
         return (
             f"A language model of {self.parameters:,} parameters reads “{_shown(self.prompt)}”. "
-            f"It finds most likely next: {first}. Drawn at temperature {TEMPERATURE}, it goes on: "
+            f"Its likeliest next tokens: {first}. Drawn at temperature {TEMPERATURE}, it goes on: "
             f"“{_shown(self.continuation)}”."
         )
 
