@@ -35,10 +35,11 @@ from tfcourse.experiments import mean_and_spread, recorded
 from tfcourse.experiments.study import losses
 from tfcourse.generation import generate, next_token_probabilities
 from tfcourse.models import PRESETS, count_parameters
+from tfcourse.models import LanguageModel as PackageModel
 from tfcourse.positions import Rotary
 from tfcourse.tasks import CharacterText, MarkovText, python_manual
 from tfcourse.training import fit
-from tfcourse.widgets import NextToken
+from tfcourse.widgets import NextToken, Playground
 
 rotate_pairs = mine.rotate_pairs
 
@@ -471,15 +472,15 @@ print(write(model, text, prompt, LENGTH))
 
 # %% [markdown]
 # These are your heads, your rotary positions, your block and your model. `fit` has warm-up and
-# cosine as you wrote them in [lesson 07](07_going_deep.ipynb), and clips by the norm. (The text ends
-# after 128 characters, since training never showed it longer ones. How rotary positions fare beyond
-# that, you have seen in [lesson 03](03_positions.ipynb).)
+# cosine as you wrote them in [lesson 07](07_going_deep.ipynb), and clips by the norm. (The text
+# ends after 128 characters, since training never showed it longer ones. How rotary positions fare
+# beyond that, you have seen in [lesson 03](03_positions.ipynb).)
 #
 # ### Trained for longer
 #
 # The course brings along a model of the same sizes that has learned for longer, from pieces of 512
-# characters (the note in its file says how). Its weights are just numbers with names. They fit into *your* model, and there
-# they must do the same as in the package's:
+# characters (the note in its file says how). Its weights are just numbers with names. They fit
+# into *your* model, and there they must do the same as in the package's:
 
 # %%
 theirs, manual, note = shipped.load()
@@ -642,37 +643,63 @@ quiz("09-cache")
 
 # %% [markdown]
 # Counted are the multiplications and additions of all matrix products for one more token, when the
-# text has 64 and when it has 512. And the time, which is another one on every machine:
+# text has 64 and when it has 512: in your model, and in one of Llama-7B's sizes. (That one is on
+# the device `meta`: shapes without numbers. There one can count, but not compute.)
 
 # %% tags=["after-prediction"]
+with torch.device("meta"):
+    llama = PackageModel(PRESETS["llama-7b"])
 
 
 @torch.no_grad()
-def one_more(length, cached):
-    """Operations for the next token, and milliseconds: the median of five."""
-    times = []
-    for _ in range(5):
-        remember(own, cached)
-        if cached:
-            own(ids[:, : length - 1])
-        began = time.perf_counter()
-        own(ids[:, length - 1 : length] if cached else ids[:, :length])
-        times.append(1000 * (time.perf_counter() - began))
+def operations(length, cached, large):
+    """What the last of `length` tokens costs."""
+    start = length - 1 if cached else 0
     remember(own, cached)
+    caches = llama.new_caches() if cached else None
+    ids = torch.zeros(1, length, dtype=torch.long, device="meta" if large else "cpu")
+    run = (lambda x: llama(x, caches=caches)) if large else own
     if cached:
-        own(ids[:, : length - 1])
+        run(ids[:, :start])
     with FlopCounterMode(display=False) as counter:
-        own(ids[:, length - 1 : length] if cached else ids[:, :length])
+        run(ids[:, start:])
     remember(own, False)
-    return counter.get_total_flops(), statistics.median(times)
+    return counter.get_total_flops()
 
 
 work = {}
+for cached in (False, True):
+    for name, large in (("your model", False), ("Llama-7B", True)):
+        early, late = (operations(length, cached, large) for length in (64, 512))
+        work[name, cached] = early, late
+        kind = "with a cache" if cached else "without"
+        print(f"{kind:>12}, {name:>10}: {early / 1e6:9,.1f} million at 64, "
+              f"{late / 1e6:11,.1f} at 512: {late / early:.2f}×")  # fmt: skip
+
+# %% [markdown]
+# And the time, on your machine:
+
+# %%
+
+
+@torch.no_grad()
+def milliseconds(length, cached):
+    """How long the last of `length` tokens takes: the median of nine."""
+    times, start = [], length - 1 if cached else 0
+    for _ in range(9):
+        remember(own, cached)
+        if cached:
+            own(ids[:, :start])
+        began = time.perf_counter()
+        own(ids[:, start:length])
+        times.append(1000 * (time.perf_counter() - began))
+    remember(own, False)
+    return statistics.median(times)
+
+
 for name, cached in (("without", False), ("with a cache", True)):
-    (early, soon), (late, later) = one_more(64, cached), one_more(512, cached)
-    work[name] = (early, late)
-    print(f"{name:>12}: {early / 1e6:6.1f} million operations at 64, {late / 1e6:6.1f} at 512 "
-          f"({late / early:.2f}×); {soon:.1f}, {later:.1f} ms ({later / soon:.2f}×)")  # fmt: skip
+    soon, later = milliseconds(64, cached), milliseconds(512, cached)
+    print(f"{name:>12}: {soon:.1f} ms at 64, {later:.1f} ms at 512 ({later / soon:.2f}×)")
 
 # %% [markdown]
 # What it costs is memory: for each token and each layer a key and a value, d_model numbers each
@@ -686,6 +713,26 @@ print(f"{opt_13b / 1024:.0f} KB a token; a text of 2048 tokens: {2048 * opt_13b 
 # %% [markdown]
 # That is why servers count their users by the gigabytes of cache.
 #
+# ## Talk to it
+#
+# Here it is, in the page: the weights are in this cell's output, and your browser does the
+# arithmetic, with a cache. Write something, let it go on, look at each head while the text grows,
+# and switch heads off. It works where no Python runs, too. Say `"mine"` below, and it is the model
+# that you have trained yourself: the numbers have other names in the package, that is all.
+
+# %%
+WHOSE = "the course's"  # or "mine"
+if WHOSE == "mine":
+    in_the_page = PackageModel(shipped.config(len(text.vocabulary))).eval()
+    in_the_page.load_state_dict(
+        {"embed." * (name == "tokens.weight") + name: w for name, w in model.state_dict().items()}
+    )
+    playground = Playground(in_the_page, text, prompt)
+else:
+    playground = Playground(theirs, manual, 'The "if" statement ')
+playground
+
+# %% [markdown]
 # ## What we measured
 
 # %%
@@ -697,7 +744,7 @@ claims.add("tied-131-million", would_save)
 claims.add("own-parts-same-loss", own_gap)
 claims.add("strangely-repetitive", shares)
 claims.add("cache-same-logits", cache_gap)
-claims.add("cache-less-work", work)
+claims.add("cache-same-cost", work)
 claims.add("800-kb-a-token", opt_13b)
 claims
 

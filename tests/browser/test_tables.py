@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from tests.browser.pages import settled
 from tfcourse import attention, positions
+from tfcourse.models import LanguageModel, TransformerConfig
 from tfcourse.widgets import (
     Activations,
     AttentionMap,
@@ -17,6 +18,7 @@ from tfcourse.widgets import (
     LogitLens,
     NextToken,
     NormGeometry,
+    Playground,
     RotaryClock,
     SinusoidalEncoding,
     SoftmaxScale,
@@ -45,6 +47,9 @@ VIEWS = {
     "block": BlockShapes,
     "logit lens": lambda: LogitLens(torch.randn(3, 2, 4), ["a", EVIL, "c", "d"], [EVIL, "c"]),
     "next token": lambda: NextToken(torch.randn(2, 4), ["a", EVIL, "c", "d"], [EVIL, ""]),
+    "playground": lambda: Playground(
+        LanguageModel(TransformerConfig(4, 8, 2, 2)), ["a", EVIL, "c", "d"], f"ac{EVIL}"
+    ),
 }
 
 

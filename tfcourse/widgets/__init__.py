@@ -10,6 +10,7 @@ _WHERE = {
     "LogitLens": "logit_lens",
     "NextToken": "next_token",
     "NormGeometry": "norm_geometry",
+    "Playground": "playground",
     "Question": "question",
     "RotaryClock": "rotary_clock",
     "SinusoidalEncoding": "sinusoidal_encoding",

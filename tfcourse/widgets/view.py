@@ -33,6 +33,7 @@ class View:
     """
 
     module = ""  # "attention_map" for attention_map.js beside this file
+    limit = LIMIT
 
     def __init__(self, state, arrays=None, *, title, alt):
         check_text("title", title)
@@ -95,7 +96,7 @@ class View:
     def _repr_mimebundle_(self, include=None, exclude=None):
         data, metadata = self.picture._repr_mimebundle_()
         data["text/plain"] = self.text
-        if len(self._deflated) <= LIMIT:
+        if len(self._deflated) <= self.limit:
             data["text/html"] = self.html()
         else:
             del data["text/html"]
@@ -122,7 +123,7 @@ LOADER = """(async () => {
     ?? document.querySelector("figure.tfcourse-view:not([data-alive])");
   if (!figure || figure.dataset.alive) return;
   figure.dataset.alive = "yes";
-  const values = $VALUES;
+  const values = { ...$VALUES, figure };
   const model = {
     get: (name) => values[name],
     set: (name, value) => { values[name] = value; },
@@ -182,8 +183,8 @@ def widget_class(module):
 def pack(arrays):
     """Lay arrays end to end: `(descriptions, bytes)` for `unpack` in shared.js.
 
-    Booleans go as bytes, float32 as it is, other numbers as half floats times a power of two (see
-    `halves`). Every block starts at a multiple of four.
+    Booleans go as bytes, float32 and half floats as they are, other numbers as half floats times a
+    power of two (see `halves`). Every block starts at a multiple of four.
     """
     blocks, parts, offset = {}, [], 0
     for name, array in arrays.items():
@@ -191,6 +192,8 @@ def pack(arrays):
             values, scale, kind = array.astype(np.uint8), 1.0, "bool"
         elif array.dtype == np.float32:  # where two that are nearly equal must not become equal
             values, scale, kind = array, 1.0, "single"
+        elif array.dtype == np.float16:
+            values, scale, kind = array, 1.0, "half"
         else:
             (values, scale), kind = halves(array), "half"
         part = values.tobytes()
