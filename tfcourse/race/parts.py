@@ -246,3 +246,54 @@ class WithCounts(nn.Module):
         x = self.model.norm(x)
         trust = self.trust(x)[..., None, :]  # (batch, tokens, 1, orders)
         return self.model.head(x) + (self.counts(tokens, targets) * trust).sum(dim=-1)
+
+
+class SquaredReLU(nn.Module):
+    """max(x, 0)², for each number by itself (So et al., Primer, 2021)."""
+
+    def forward(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Any shape."""
+        return F.relu(x).square()
+
+
+def use_squared_relu(model: nn.Module) -> None:
+    """Put max(x, 0)² into every MLP of a `LanguageModel`; its matrices stay."""
+    for block in model.blocks:
+        plain = block.feed_forward
+        block.feed_forward = nn.Sequential(plain.up, SquaredReLU(), plain.down)
+
+
+class HashedContexts(nn.Module):
+    """An embedding that adds a vector for the last two characters, and one for the last three.
+
+    There are too many contexts for a row each, so a hash picks one of `rows`; now and then two
+    contexts share it. The vectors begin at zero. It takes the place of a `LanguageModel`'s `embed`.
+
+    Args:
+        embed: the embedding of single characters.
+        rows: of each of the two tables.
+    """
+
+    def __init__(self, embed: nn.Module, rows: int = 8192):
+        super().__init__()
+        self.embed = embed
+        self.tables = nn.ModuleList(nn.Embedding(rows, embed.config.d_model) for _ in range(2))
+        for table in self.tables:
+            nn.init.zeros_(table.weight)
+
+    def forward(self, tokens: Int[Tensor, "batch tokens"], **options) -> Float[Tensor, "..."]:
+        """The tokens' vectors, (batch, tokens, d_model)."""
+        x, code = self.embed(tokens, **options), tokens
+        for n, table in enumerate(self.tables, start=1):
+            before = F.pad(tokens, (n, 0))[:, : tokens.shape[1]]  # n places back
+            code = code * 1_000_003 + before + 7
+            x = x + table(code % 2_147_483_647 % table.num_embeddings)
+        return x
+
+
+def short_first(share: float, tokens: Sequence[int] = (32, 64, 128)) -> int:
+    """How long the windows are at this share of the budget: a third for each length.
+
+    A short window is cheap to attend to, and holds most of what there is to learn at first.
+    """
+    return tokens[min(len(tokens) - 1, int(share * len(tokens)))]
