@@ -12,7 +12,6 @@ import json
 import os
 import sys
 import threading
-import time
 import traceback
 from pathlib import Path
 
@@ -42,10 +41,13 @@ def _race(file: Path, seed: int, steps: int, result: str) -> dict:
     text, before = training_part(manual()), reference_seconds()
     torch.manual_seed(seed)
     clock = Clock(steps * before)
-    threading.Thread(target=_watch, args=(clock, result), daemon=True).start()
-    model = _train_of(file)(text, clock, seed)
-    used = clock.used
-    clock.seconds = float("inf")  # what follows is the judge's time
+    done = threading.Event()
+    threading.Thread(target=_watch, args=(clock, done, result), daemon=True).start()
+    try:
+        model = _train_of(file)(text, clock, seed)
+        used = clock.used
+    finally:
+        done.set()  # what follows is the judge's time
     if used > OVERRUN * steps * before:
         raise OutOfRace(
             f"It used {used / steps / before:.0%} of the budget, and {OVERRUN:.0%} is allowed. Ask "
@@ -66,10 +68,11 @@ def _train_of(file: Path):
     return module.train
 
 
-def _watch(clock: Clock, result: str) -> None:
+def _watch(clock: Clock, done: threading.Event, result: str) -> None:
     """End the process where the entry does not look at the clock."""
     while clock.used < IGNORED * clock.seconds:
-        time.sleep(0.2)
+        if done.wait(0.2):
+            return
     _write(
         {
             "out": f"It was stopped at {IGNORED:.0%} of the budget: train must return once "

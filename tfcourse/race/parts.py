@@ -25,12 +25,18 @@ def schedule(share: float) -> float:
     return 0.5 * (1 + math.cos(math.pi * (share - WARM_UP) / (1 - WARM_UP)))
 
 
+def hold_then_fall(share: float) -> float:
+    """A straight rise, then flat until half the budget is used, then straight down to 0."""
+    return min(schedule(share) if share < WARM_UP else 1.0, (1 - share) / 0.5)
+
+
 def fit_to_clock(
     model: nn.Module,
     optimizers: Sequence[torch.optim.Optimizer],
     loss: Callable[[float], Tensor],
     clock,
     *,
+    schedule: Callable[[float], float] = schedule,
     after: Callable[[], None] = lambda: None,
     watch: Callable[[list[float]], None] | None = None,
 ) -> list[float]:
@@ -38,6 +44,7 @@ def fit_to_clock(
 
     Args:
         loss: takes the share of the budget that is used, gives the loss of the next batch.
+        schedule: takes that share, gives the learning rate's share of its greatest.
         after: called after every step (an average of the weights, say).
         watch: called with the losses so far, after every step.
     """
