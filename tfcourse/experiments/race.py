@@ -40,11 +40,18 @@ ARMS = {
     "short first": {"tokens": (32, 64, 128)},
     "two blocks": {"config": {"layers": 2}},
     "ReLU squared": {"squared": True},
+    "hold, then fall": {"schedule": parts.hold_then_fall},
     "Muon": {"muon": True},
     "RMSNorm, no biases": {"config": {"norm": "rms", "bias": False}},
     "hashed contexts": {"hashed": True},
     "trigram counts": {"counts": 2},
-    "all that helped": {"tokens": (32, 64, 128), "squared": True, "counts": 7},
+    "all that helped": {
+        "tokens": (32, 64, 128),
+        "config": {"layers": 2, "gated": True, "activation": "silu"},
+        "schedule": parts.hold_then_fall,
+        "counts": 7,
+        "average": 0.97,
+    },
 }
 TOKENS_A_STEP = 1024
 MUON = 20 / 3  # its rate is so many times AdamW's: 0.02 where that is 0.003
@@ -114,7 +121,13 @@ def build(text: CharacterText, changes: dict, *, rate: float, seed: int):
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
     def fit(clock, watch=None):
-        return parts.fit_to_clock(model, optimizers, loss, clock, watch=watch)
+        average = parts.Average(model, changes.get("average", 0.0))
+        losses = parts.fit_to_clock(
+            model, optimizers, loss, clock,
+            schedule=changes.get("schedule", parts.schedule), after=average.add, watch=watch,
+        )  # fmt: skip
+        average.use()
+        return losses
 
     return model, fit
 
@@ -228,6 +241,19 @@ CLAIMS = (
         "In the same compute, max(x, 0)² in the MLP comes further than GELU.",
         f"Holds if {_LIES} below 0, ReLU squared − plain; does not hold if at or above 0. {_SAME}",
         _is_lower("ReLU squared"),
+    ),
+    Claim(
+        "race-two-blocks",
+        "In a budget this small, two blocks come further than three: they make more steps.",
+        f"Holds if {_LIES} below 0, two blocks − plain; does not hold if at or above 0. {_SAME}",
+        _is_lower("two blocks"),
+    ),
+    Claim(
+        "race-hold-then-fall",
+        "A rate that is held for half the budget and then falls is better than a cosine.",
+        f"Holds if {_LIES} below 0, hold, then fall − plain; does not hold if at or above 0. "
+        f"{_SAME}",
+        _is_lower("hold, then fall"),
     ),
     Claim(
         "race-short-first",
