@@ -49,11 +49,10 @@ ARMS = {
         "tokens": (32, 64, 128),
         "config": {"layers": 2, "gated": True, "activation": "silu"},
         "schedule": parts.hold_then_fall,
-        "counts": 7,
+        "counts": 6,
         "average": 0.97,
     },
 }
-TOKENS_A_STEP = 1024
 MUON = 20 / 3  # its rate is so many times AdamW's: 0.02 where that is 0.003
 SETTINGS = {
     "arms": list(ARMS),
@@ -104,7 +103,8 @@ def build(text: CharacterText, changes: dict, *, rate: float, seed: int):
     if changes.get("hashed"):
         language_model.embed = parts.HashedContexts(language_model.embed)
     if longest := changes.get("counts"):
-        model = parts.WithCounts(model, parts.Counts(text.ids(), vocabulary, longest))
+        folds = parts.Folds(text.ids(), vocabulary, longest)
+        model = parts.WithCounts(model, folds.all)
     inside = [p for p in language_model.blocks.parameters() if p.dim() == 2]
     if changes.get("muon"):
         held = {id(p) for p in inside}
@@ -115,9 +115,12 @@ def build(text: CharacterText, changes: dict, *, rate: float, seed: int):
 
     def loss(share):
         tokens = parts.short_first(share, changes.get("tokens", (64,)))
-        inputs, targets = text.batch(TOKENS_A_STEP // tokens, tokens, generator)
-        # A table of counts has seen this text: it must leave out what it is asked.
-        logits = model(inputs, targets) if longest else model(inputs)
+        size = changes.get("batch", 1024) // tokens
+        if longest:
+            inputs, targets = folds.batch(model, size, tokens, generator)
+        else:
+            inputs, targets = text.batch(size, tokens, generator)
+        logits = model(inputs)
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
     def fit(clock, watch=None):
@@ -127,6 +130,8 @@ def build(text: CharacterText, changes: dict, *, rate: float, seed: int):
             schedule=changes.get("schedule", parts.schedule), after=average.add, watch=watch,
         )  # fmt: skip
         average.use()
+        if longest:
+            model.counts = folds.all
         return losses
 
     return model, fit

@@ -154,9 +154,8 @@ class Counts(nn.Module):
     more kinds of characters have followed it (Witten and Bell, 1991):
     p = (count + kinds · p_shorter) / (total + kinds).
 
-    A text that was counted knows its own future: the table has seen it. So in training each place
-    is taken out of the counts before it is asked (`targets`), as if it had never been counted. A
-    model that learns beside the table then meets it as it will be on a new text.
+    A text that was counted knows its own future: its table is sure of all that comes, and wrong to
+    be so on a new text. A model that learns beside a table must meet it as it will be: see `Folds`.
 
     Args:
         ids: the text that is counted.
@@ -187,23 +186,16 @@ class Counts(nn.Module):
             self.register_buffer(f"table_{n}", table.view(-1, vocabulary).bfloat16())
 
     def forward(
-        self,
-        tokens: Int[Tensor, "batch tokens"],
-        targets: Int[Tensor, "batch tokens"] | None = None,
+        self, tokens: Int[Tensor, "batch tokens"]
     ) -> Float[Tensor, "batch tokens vocabulary orders"]:
-        """Log probabilities of the next character, by contexts of 0, 1, …, `longest` characters.
-
-        Args:
-            targets: what does follow, where the text is one that was counted.
-        """
-        taken = 0 if targets is None else F.one_hot(targets, self.vocabulary)
+        """Log probabilities of the next character, by contexts of 0, 1, …, `longest` characters."""
         p = torch.full((*tokens.shape, self.vocabulary), 1 / self.vocabulary)
         found = []
         for n, contexts in enumerate(self._contexts(tokens)):
             keys, table = getattr(self, f"keys_{n}"), getattr(self, f"table_{n}")
             row = torch.searchsorted(keys, contexts).clamp(max=len(keys) - 1)
             row = torch.where(keys[row] == contexts, row, len(keys))
-            counts = (table[row].float() - taken).clamp(min=0)
+            counts = table[row].float()
             kinds = (counts > 0).sum(-1, keepdim=True).clamp(min=1)
             p = (counts + kinds * p) / (counts.sum(-1, keepdim=True) + kinds)
             found.append(p.log())
@@ -242,17 +234,47 @@ class WithCounts(nn.Module):
             self.trust.bias.copy_(F.one_hot(torch.tensor(counts.longest), counts.longest + 1))
 
     def forward(
-        self,
-        tokens: Int[Tensor, "batch tokens"],
-        targets: Int[Tensor, "batch tokens"] | None = None,
+        self, tokens: Int[Tensor, "batch tokens"]
     ) -> Float[Tensor, "batch tokens vocabulary"]:
-        """Logits of the next character; `targets` as `Counts` has them."""
+        """Logits of the next character."""
         x = self.model.embed(tokens)
         for block in self.model.blocks:
             x = block(x, causal=True)
         x = self.model.norm(x)
         trust = self.trust(x)[..., None, :]  # (batch, tokens, 1, orders)
-        return self.model.head(x) + (self.counts(tokens, targets) * trust).sum(dim=-1)
+        return self.model.head(x) + (self.counts(tokens) * trust).sum(dim=-1)
+
+
+class Folds:
+    """A text in pieces, each with a table of the other pieces, to train a `WithCounts` on.
+
+    So the table has never seen what the model is asked about, nor what stands around it.
+
+    Args:
+        ids, vocabulary, longest: as `Counts` has them.
+        pieces: how many.
+    """
+
+    def __init__(
+        self, ids: Int[Tensor, " characters"], vocabulary: int, longest: int, pieces: int = 5
+    ):
+        self.all = Counts(ids, vocabulary, longest)
+        self.pieces = ids.chunk(pieces)
+        self.others = [
+            Counts(torch.cat([p for p in self.pieces if p is not left_out]), vocabulary, longest)
+            for left_out in self.pieces
+        ]
+
+    def batch(self, model: WithCounts, size: int, tokens: int, generator: torch.Generator):
+        """Inputs and targets from one piece; the model is given the table of the others.
+
+        Give it `all` again when it has been trained: `model.counts = folds.all`.
+        """
+        chosen = int(torch.randint(len(self.pieces), (1,), generator=generator))
+        model.counts, ids = self.others[chosen], self.pieces[chosen]
+        starts = torch.randint(len(ids) - tokens, (size,), generator=generator)
+        windows = ids[starts[:, None] + torch.arange(tokens + 1)]
+        return windows[:, :-1], windows[:, 1:]
 
 
 class SquaredReLU(nn.Module):
