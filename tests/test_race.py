@@ -503,3 +503,63 @@ def test_the_course_entries_run_and_are_fair(name):
     model = found["train"](judge.training_part(TEXT), clock.StepClock(6), 0)
     assert judge.judge(model, TEXT) < 6.7
     assert running.tries(entries.source(name)) != "(no docstring)"
+
+
+# --- the study ----------------------------------------------------------------------------------
+
+
+def made(**bits):
+    """Results as the study has them, with these bits for three seeds; elsewhere 2.7."""
+    from tfcourse.experiments import race
+
+    runs = []
+    for place, arm in enumerate(race.ARMS):
+        center = bits.get(arm.replace(" ", "_"), 2.7)
+        for seed, chance in enumerate((-0.01, 0.0, 0.012)):
+            # a paired difference has a spread of its own
+            own = 0.001 * seed * (place % 4)
+            runs.append({"arm": arm, "seed": seed, "rate": 0.003, "bits": center + chance + own})
+    return {"runs": runs, "tables alone": {"2": 2.47, "4": 1.92}}
+
+
+@pytest.mark.parametrize(
+    ("id", "bits", "verdict"),
+    [
+        ("race-muon-beats-adamw", {"Muon": 2.6}, "holds"),
+        ("race-muon-beats-adamw", {"Muon": 2.8}, "does not hold here"),
+        ("race-muon-beats-adamw", {"Muon": 2.699}, "cannot tell"),
+        ("race-short-first", {"short_first": 2.6}, "holds"),
+        ("race-short-first", {"short_first": 2.6, "128_from_the_start": 2.5}, "does not hold here"),
+        ("race-short-first", {"short_first": 2.6, "128_from_the_start": 2.601}, "cannot tell"),
+        ("race-trigram-counts-help", {"trigram_counts": 2.4}, "holds"),
+        ("race-trigram-counts-help", {"trigram_counts": 2.5}, "does not hold here"),
+        ("race-trigram-counts-help", {"trigram_counts": 2.469}, "cannot tell"),
+        ("race-mostly-the-table", {"all_that_helped": 1.7}, "holds"),
+        ("race-mostly-the-table", {"all_that_helped": 1.0}, "does not hold here"),
+        ("race-mostly-the-table", {"all_that_helped": 1.145}, "cannot tell"),
+        ("race-rms-norm-alike", {}, "holds"),
+        ("race-rms-norm-alike", {"RMSNorm,_no_biases": 2.8}, "does not hold here"),
+        ("race-rms-norm-alike", {"RMSNorm,_no_biases": 2.72}, "cannot tell"),
+    ],
+)
+def test_the_rules_of_the_study(id, bits, verdict):
+    from tfcourse.experiments import race
+
+    [claim] = [claim for claim in race.CLAIMS if claim.id == id]
+    assert claim.judge(made(**bits)).verdict == verdict
+
+
+def test_the_claims_are_told(home, monkeypatch, capsys):
+    monkeypatch.setattr("tfcourse.experiments.recorded", lambda name: {"results": made(Muon=2.6)})
+    assert main(["race", "claims"]) == 0
+    said = capsys.readouterr().out
+    assert "holds. Muon − plain: -0.09" in said
+    assert "The rule: Holds if" in said
+
+
+def test_a_budget_in_steps():
+    from tfcourse.experiments import race
+
+    assert race.steps_of("a", 200, {"a": [10.0, 1.9]}) == 100
+    assert race.steps_of("a", 5, {"a": [10.0, 1.9]}) == 1
+    assert race.SETTINGS["costs"].keys() == race.ARMS.keys()

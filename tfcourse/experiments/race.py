@@ -218,9 +218,10 @@ def _counts(results):
 def _mostly_the_table(results):
     best, plain = (losses(results, arm, key="bits") for arm in ("all that helped", "plain"))
     table = min(results["tables alone"].values())
-    share = paired(
-        [(p - table) / (p - b) for p, b in zip(plain, best, strict=True)], [0.0] * len(best)
-    )
+    if any(p <= b for p, b in zip(plain, best, strict=True)):
+        return Judged("all that helped gains nothing on the plain entry", NOT_HERE)
+    shares = [(p - table) / (p - b) for p, b in zip(plain, best, strict=True)]
+    share = paired(shares, [0.0] * len(shares))
     said = (
         f"plain {sum(plain) / len(plain):.3f}, the best table alone {table:.3f}, all that helped "
         f"{sum(best) / len(best):.3f} bits per byte: the table alone has a share of {share}"
@@ -294,8 +295,9 @@ CLAIMS = (
         "In so small a budget, counting does more than learning: most of what all that helped "
         "gains on the plain entry, the best table of counts has alone, without a network.",
         "Most: (plain − table) / (plain − all that helped), in bits per byte, has a 95% interval "
-        "over the seeds that lies above a half. Does not hold: below. Cannot tell: a half is "
-        "inside. The best table is the one with the fewest held-out bits of contexts of 1 to 7.",
+        "over the seeds that lies above a half. Does not hold: below, or nothing is gained. Cannot "
+        "tell: a half is inside. The best table has the fewest held-out bits of contexts of 1 to "
+        "7 characters.",
         _mostly_the_table,
     ),
     Claim(
