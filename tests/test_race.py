@@ -254,8 +254,11 @@ def test_an_entry_that_never_looks_at_the_clock_is_stopped(home):
 def test_an_entry_that_sleeps_is_ended_with_all_that_it_started(home):
     body = "import subprocess; p = subprocess.Popen(['sleep', '60'])\n"
     body += f"    open({str(home / 'pid')!r}, 'w').write(str(p.pid)); time.sleep(600)"
-    found = apart(home, body, limit=12)
-    assert found == {"out": "It was not done after 12 seconds on the wall: does it wait?"}
+    for limit in (10, 60):  # a busy machine may need longer than ten seconds to begin
+        found = apart(home, body, limit=limit)
+        if (home / "pid").exists():
+            break
+    assert found == {"out": f"It was not done after {limit} seconds on the wall: does it wait?"}
     pid = int((home / "pid").read_text())
     for _ in range(50):
         try:
@@ -392,6 +395,12 @@ def test_a_damaged_file_is_set_aside(home, capsys, damaged):
     [aside] = board.path().parent.glob("results.damaged-*.json")
     assert aside.read_text() == damaged
     assert f"It is kept as {aside.name}" in capsys.readouterr().out
+
+
+def test_a_board_that_cannot_be_read(home, capsys):
+    board.path().mkdir(parents=True)
+    assert main(["race"]) == 1
+    assert "could not be read" in capsys.readouterr().err
 
 
 def test_a_result_that_cannot_be_written_is_shown_anyway(home, monkeypatch, capsys):

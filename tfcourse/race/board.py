@@ -16,7 +16,7 @@ from tfcourse.race.judge import TOKENS
 RULES = f"""\
 The race: the fewest bits per byte on a text that the model has not seen, the last tenth of
 Python's manual, within a budget of compute: the work of {STEPS} steps of a small model on this
-machine, half a minute or so of one core. A fast machine gets less time, a busy one loses none.
+machine, half a minute of one core, no GPU. A fast machine gets less time, a busy one loses none.
 An entry is a file with a function train(text, clock, seed) that returns a model. The judge scores
 it in windows of {TOKENS} characters. A model that looks ahead is out; so is an overrun of 5%.
 The manual stands in every Python, so nobody can keep you from training on the answers: you race

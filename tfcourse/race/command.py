@@ -16,11 +16,14 @@ def race(what: str | None, name: str | None, seeds: int) -> int:
             return _claims()
         if what == "run":
             return _run(name, seeds)
+        print(board.RULES, end="\n\n")
+        board.show()
     except running.RaceError as error:
         print(error, file=sys.stderr)
         return 1
-    print(board.RULES, end="\n\n")
-    board.show()
+    except OSError as error:
+        print(f"The board in {board.path()} could not be read ({error}).", file=sys.stderr)
+        return 1
     print("\nBegin with `tfcourse race new NAME`. Any entry: `tfcourse race run NAME`.")
     print("What paid, and what did not: `tfcourse race claims`.")
     return 0
