@@ -42,7 +42,19 @@ from pathlib import Path
 NAMES = ("plain", "counts", "best")
 
 #: what `tfcourse race run` gave on two cores of an x86_64 machine, with torch 2.13 and Python 3.11
-RESULTS: list[dict] = []
+RESULTS: list[dict] = [
+    {
+        "name": "best",
+        "whose": "course",
+        "tries": "Longer counts, a smaller gated model, short windows first, a late fall, an average",
+        "steps": 400,
+        "out": "",
+        "when": "2026-11-22T06:01+00:00",
+        "bits": [1.70435, 1.69181, 1.69484],
+        "shares": [1.012, 0.937, 0.988],
+        "paces": [0.022, 0.129, 0.026],
+    },
+]
 
 
 def source(name: str) -> Path:
