@@ -46,7 +46,7 @@ RESULTS: list[dict] = [
     {
         "name": "best",
         "whose": "course",
-        "tries": "Longer counts, a smaller gated model, short windows first, a late fall, an average",
+        "tries": "Longer counts, a smaller gated model, short windows first, late fall, average",
         "steps": 400,
         "out": "",
         "when": "2026-11-22T06:01+00:00",

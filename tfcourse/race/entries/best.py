@@ -1,4 +1,4 @@
-"""Longer counts, a smaller gated model, short windows first, a late fall, an average"""
+"""Longer counts, a smaller gated model, short windows first, late fall, average"""
 
 import torch
 import torch.nn.functional as F
