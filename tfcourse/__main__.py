@@ -1,4 +1,4 @@
-"""The command `tfcourse`: build the notebooks, decide the claims again, look things over."""
+"""The command `tfcourse`: build the notebooks, decide the claims again, look things over, race."""
 
 from __future__ import annotations
 
@@ -21,8 +21,17 @@ def main(arguments: list[str] | None = None) -> int:
     )
     again.add_argument("names", nargs="*", metavar="NAME", help="01 or 01_attention; default: all")
     again.add_argument("--experiments", action="store_true", help="the experiments too (hours)")
+    race = commands.add_parser("race", help="a model of text within a budget: the board, your try")
+    race.set_defaults(what=None, name=None, seeds=3)
+    racing = race.add_subparsers(dest="what", metavar="new | run | claims")
+    racing.add_parser("new", help="an entry to begin with").add_argument("name", metavar="NAME")
+    racing.add_parser("claims", help="what pays in a race, measured")
+    run = racing.add_parser("run", help="run an entry, and judge it")
+    run.add_argument("name", metavar="NAME", help="yours, or one of the course's")
+    run.add_argument("--seeds", type=int, default=3, metavar="N", help="how often; default: 3")
     given = parser.parse_args(arguments)
-    return {"doctor": _doctor, "build": _build, "verdicts": _verdicts}[given.command](given)
+    does = {"doctor": _doctor, "build": _build, "verdicts": _verdicts, "race": _race}
+    return does[given.command](given)
 
 
 def _doctor(_given) -> int:
@@ -65,6 +74,12 @@ def _verdicts(given) -> int:
     changed = verdicts.compare(root, given.names, experiments=given.experiments)
     print(f"{changed} changed" if changed else "Every verdict is the one that is stored.")
     return int(changed > 0)
+
+
+def _race(given) -> int:
+    from tfcourse.race.command import race
+
+    return race(given.what, given.name, given.seeds)
 
 
 if __name__ == "__main__":

@@ -140,6 +140,14 @@ class CharacterText:
         ids = ids.tolist() if isinstance(ids, Tensor) else ids
         return "".join(self.vocabulary[i] for i in ids)
 
+    def ids(self, part: str = "train") -> Int[Tensor, " characters"]:
+        """The numbers of a part's characters, in their order: a copy.
+
+        Raises:
+            ValueError: there is no such part, or nothing in it.
+        """
+        return self._part(part, 1).clone()
+
     def bits_per_byte(self, nats: float, part: str = "held out") -> float:
         """A loss in nats per character as bits per byte of the text in UTF-8.
 
