@@ -12,7 +12,7 @@
 # under. Then you build a language model, of your own block, your own heads and your own rotary
 # positions. You train it on Python's manual, or on a text of your own, and make it write.
 #
-# *About 150 minutes. You need: lessons [03](03_positions.ipynb) (rotary positions),
+# *About 160 minutes. You need: lessons [03](03_positions.ipynb) (rotary positions),
 # [06](06_transformer_block.ipynb) (your block) and [07](07_going_deep.ipynb) (training).
 # [Lesson 08](08_encoder_decoder.ipynb) helps, but this one stands without it.*
 
@@ -29,14 +29,17 @@ from torch.utils.flop_counter import FlopCounterMode
 from tfcourse import Claims, check, figures, hint, mine, quiz, reveal
 from tfcourse.attention import causal_mask, scaled_dot_product_attention
 from tfcourse.blocks import Block
+from tfcourse.claims.claim import paired
 from tfcourse.experiments import known_entropy as study
 from tfcourse.experiments import manual as shipped
 from tfcourse.experiments import mean_and_spread, recorded
+from tfcourse.experiments import race as racing
 from tfcourse.experiments.study import losses
 from tfcourse.generation import generate, next_token_probabilities
 from tfcourse.models import PRESETS, count_parameters
 from tfcourse.models import LanguageModel as PackageModel
 from tfcourse.positions import Rotary
+from tfcourse.race import board
 from tfcourse.tasks import CharacterText, MarkovText, python_manual
 from tfcourse.training import fit
 from tfcourse.widgets import NextToken, Playground
@@ -564,8 +567,8 @@ def top_p(logits, p, temperature=1.0):
 top_p = check(top_p)
 
 # %% [markdown]
-# What do these settings do to a distribution? Three places of the manual: one where the model is
-# sure, one where it is not, one in the middle of a word. Turn the temperature up until the tail
+# What do these settings do to a distribution? Three places of the manual: in the middle of a word,
+# at its beginning, and where nobody can know. Turn the temperature up until the tail
 # shows, then cut it off again. How many tokens does p = 0.9 keep in each?
 
 # %%
@@ -733,10 +736,47 @@ else:
 playground
 
 # %% [markdown]
+# ## The race
+#
+# You have a model, a text and a unit to compare by. How far can one get in half a minute? The
+# rules:
+
+# %%
+print(board.RULES)
+
+# %% [markdown]
+# In a terminal, `tfcourse race new my_idea` writes an entry that runs as it stands: a file with one
+# function. Change one thing, then `tfcourse race run my_idea`. The course has three entries of its
+# own. Begin by guessing what the best of them does that the plain one does not.
+
+# %% tags=["after-prediction"]
+board.show()
+
+# %% [markdown]
+# What did each change buy? Each of them was tried by itself, on the same seeds, in the same
+# compute, with a learning rate of its own, in half the budget. Below 0 is better. (The interval is
+# that of the paired difference.)
+
+# %% tags=["after-prediction"]
+raced = recorded("race")["results"]
+plain = losses(raced, "plain", key="bits")
+print(f"plain: {mean_and_spread(plain)[0]:.3f} bits per byte; a table of counts alone, without a "
+      f"network: {min(raced['tables alone'].values()):.3f}")  # fmt: skip
+for arm in list(racing.ARMS)[1:]:
+    print(f"{arm:>20}: {paired(losses(raced, arm, key='bits'), plain)}")
+
+# %% [markdown]
+# The strongest idea is the oldest one: *count*. A table of what followed the last few characters is
+# made in a moment, and the network then has to learn only what the table does not know. In a budget
+# of days the table is of no use. So a result holds for its budget. That is true of every result
+# about training that you will ever read.
+#
 # ## What we measured
 
 # %%
 claims = Claims("09_language_model")
+for claim in racing.CLAIMS:
+    claims.add(claim.id, raced)
 claims.add("comes-to-the-line", found)
 claims.add("never-under-the-line", found)
 claims.add("gap-is-kl", found)

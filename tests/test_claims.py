@@ -21,15 +21,13 @@ from tfcourse.claims.claim import (
     lower,
     paired,
 )
-from tfcourse.experiments import race
 
 
 def test_every_claim_is_whole():
     shown = {}
     for path in (ROOT / "notebooks").glob("*.ipynb"):
         shown |= verdicts_of(nbformat.read(path, as_version=4))
-    told = {one.id for one in race.CLAIMS}  # by `tfcourse race claims`, in no lesson
-    assert shown.keys() | told == known_claims().keys()
+    assert shown.keys() == known_claims().keys()
     for id, one in known_claims().items():
         assert len(one.rule) > 10, id
         assert not one.link or one.link.startswith("https://"), id

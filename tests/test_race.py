@@ -558,14 +558,6 @@ def test_the_rules_of_the_study(id, bits, verdict):
     assert claim.judge(made(**bits)).verdict == verdict
 
 
-def test_the_claims_are_told(home, monkeypatch, capsys):
-    monkeypatch.setattr("tfcourse.experiments.recorded", lambda name: {"results": made(Muon=2.6)})
-    assert main(["race", "claims"]) == 0
-    said = capsys.readouterr().out
-    assert "holds. Muon − plain: -0.09" in said
-    assert "The rule: Holds if" in said
-
-
 def test_a_budget_in_steps():
     from tfcourse.experiments import race
 

@@ -77,7 +77,7 @@ CLAIMS = (
     ),
     Claim(
         "800-kb-a-token",
-        "The KV cache of a single token demands 800 KB of space (the model: OPT-13B).",
+        "For the 13B parameter OPT model, the KV cache of a single token demands 800 KB of space.",
         "Holds if 2 · layers · d_model · 2 bytes with 40 layers and d_model = 5120 is 800 · 1024.",
         _per_token,
         source="Kwon et al., Efficient Memory Management for Large Language Model Serving with "

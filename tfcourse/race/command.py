@@ -8,12 +8,10 @@ from tfcourse.race import board, running
 
 
 def race(what: str | None, name: str | None, seeds: int) -> int:
-    """The board; `new NAME`; `run NAME`; `claims`. The exit status is 0 where all is well."""
+    """The board; `new NAME`; `run NAME`. The exit status is 0 where all is well."""
     try:
         if what == "new":
             return _new(name)
-        if what == "claims":
-            return _claims()
         if what == "run":
             return _run(name, seeds)
         print(board.RULES, end="\n\n")
@@ -25,7 +23,7 @@ def race(what: str | None, name: str | None, seeds: int) -> int:
         print(f"The board in {board.path()} could not be read ({error}).", file=sys.stderr)
         return 1
     print("\nBegin with `tfcourse race new NAME`. Any entry: `tfcourse race run NAME`.")
-    print("What paid, and what did not: `tfcourse race claims`.")
+    print("What paid, and what did not, is in lesson 09.")
     return 0
 
 
@@ -33,20 +31,6 @@ def _new(name: str) -> int:
     file = running.new(name)
     print(f"Your entry is {file}\nIt runs as it stands. Open it, change one thing, say in its")
     print(f"first line what you try, then: tfcourse race run {name}")
-    return 0
-
-
-def _claims() -> int:
-    from tfcourse.experiments import recorded
-    from tfcourse.experiments.race import CLAIMS
-
-    try:
-        results = recorded("race")["results"]
-    except FileNotFoundError as error:
-        raise running.RaceError(str(error)) from None
-    for claim in CLAIMS:
-        found = claim.judge(results)
-        print(f"{claim.quote}\n  {found.verdict}. {found.measured}\n  The rule: {claim.rule}\n")
     return 0
 
 

@@ -1237,7 +1237,7 @@ QUESTIONS = [
     Item(
         "09-quiz-under",
         LESSON,
-        "A training loss lies *under* the entropy of the source. What has happened?",
+        "A training loss lies under the entropy of the source. What has happened?",
         (
             Option(
                 "the model is better than the source",
@@ -1270,7 +1270,7 @@ QUESTIONS = [
     Item(
         "09-quiz-cache",
         LESSON,
-        "Why does nobody keep the *queries* in the cache?",
+        "Why does nobody keep the queries in the cache?",
         (
             Option(
                 "they are too large",

@@ -873,7 +873,7 @@ QUESTIONS = [
     Item(
         "10-one-layer",
         LESSON,
-        "Can a model with *one* layer of attention do it?",
+        "Can a model with one layer of attention do it?",
         (
             Option(
                 "yes: the query looks for the same letter",
@@ -942,7 +942,7 @@ QUESTIONS = [
             Option(
                 "layer 0 writes to each token which one stands before it; layer 1 looks for its "
                 "own token there",
-                "Yes: so it finds the token *behind* the earlier one, and copies it.",
+                "Yes: so it finds the token behind the earlier one, and copies it.",
                 right=True,
             ),
             Option(
@@ -954,7 +954,7 @@ QUESTIONS = [
     Item(
         "10-quiz-zero",
         LESSON,
-        "Why replace a head by its *mean*, and not by zero?",
+        "Why replace a head by its mean, and not by zero?",
         (
             Option(
                 "zeros raise an error",

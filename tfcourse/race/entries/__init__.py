@@ -2,7 +2,7 @@
 
 What was tried on the way, one run each, bits per byte on a seed that the board does not have. Each
 line stands for itself, with the plain entry's settings but for the change. Differences below 0.04
-may be chance; `tfcourse race claims` has those that were measured properly.
+may be chance; lesson 09 has those that were measured properly.
 
 In half the budget:
     2.72  plain
