@@ -646,36 +646,31 @@ quiz("09-cache")
 
 # %% [markdown]
 # Counted are the multiplications and additions of all matrix products for one more token, when the
-# text has 64 and when it has 512: in your model, and in one of Llama-7B's sizes. (That one is on
+# text has 64 and when it has 512: in a model of these sizes, and in one of Llama-7B's. (Both are on
 # the device `meta`: shapes without numbers. There one can count, but not compute.)
 
 # %% tags=["after-prediction"]
-with torch.device("meta"):
-    llama = PackageModel(PRESETS["llama-7b"])
 
 
 @torch.no_grad()
-def operations(length, cached, large):
+def operations(config, length, cached):
     """What the last of `length` tokens costs."""
-    start = length - 1 if cached else 0
-    remember(own, cached)
-    caches = llama.new_caches() if cached else None
-    ids = torch.zeros(1, length, dtype=torch.long, device="meta" if large else "cpu")
-    run = (lambda x: llama(x, caches=caches)) if large else own
+    with torch.device("meta"):
+        empty = PackageModel(config).eval()
+        tokens = torch.zeros(1, length, dtype=torch.long)
+    caches, start = (empty.new_caches(), length - 1) if cached else (None, 0)
     if cached:
-        run(ids[:, :start])
+        empty(tokens[:, :start], caches=caches)
     with FlopCounterMode(display=False) as counter:
-        run(ids[:, start:])
-    remember(own, False)
+        empty(tokens[:, start:], caches=caches)
     return counter.get_total_flops()
 
 
 work = {}
-for cached in (False, True):
-    for name, large in (("your model", False), ("Llama-7B", True)):
-        early, late = (operations(length, cached, large) for length in (64, 512))
+for kind, cached in (("without", False), ("with a cache", True)):
+    for name, config in (("this model", theirs.config), ("Llama-7B", PRESETS["llama-7b"])):
+        early, late = (operations(config, length, cached) for length in (64, 512))
         work[name, cached] = early, late
-        kind = "with a cache" if cached else "without"
         print(f"{kind:>12}, {name:>10}: {early / 1e6:9,.1f} million at 64, "
               f"{late / 1e6:11,.1f} at 512: {late / early:.2f}×")  # fmt: skip
 
@@ -779,6 +774,8 @@ for arm in list(racing.ARMS)[1:]:
 claims = Claims("09_language_model")
 for claim in racing.CLAIMS:
     claims.add(claim.id, raced)
+
+# %%
 claims.add("comes-to-the-line", found)
 claims.add("never-under-the-line", found)
 claims.add("gap-is-kl", found)

@@ -23,9 +23,9 @@ def _same_cost(work):
     grown = {key: late / early for key, (early, late) in work.items()}
     said = "; ".join(
         f"{name} {grown[name, True]:.2f}×, without a cache {grown[name, False]:.1f}×"
-        for name in ("your model", "Llama-7B")
+        for name in ("this model", "Llama-7B")
     )
-    flat = [grown[name, True] <= 1.1 for name in ("your model", "Llama-7B")]
+    flat = [grown[name, True] <= 1.1 for name in ("this model", "Llama-7B")]
     if all(flat):
         return Judged(said, HOLDS)
     if flat[1]:
@@ -71,7 +71,8 @@ CLAIMS = (
         "cache-same-cost",
         "With a cache, a token costs the same, however long the text is.",
         "Holds if from the 64th token to the 512th the multiplications and additions grow at most "
-        "1.1-fold, in your model (d_model = 128) and in one of Llama-7B's sizes (d_model = 4096); "
+        "1.1-fold, in a model of this lesson (d_model = 128) and in one of "
+        "Llama-7B's sizes (d_model = 4096); "
         "only if d_model is large, where they do so in the second alone.",
         _same_cost,
     ),
