@@ -7,7 +7,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -122,19 +122,25 @@ def fit(
     return run.losses
 
 
+def adamw(
+    parameters: Iterable[nn.Parameter], learning_rate: float, weight_decay: float
+) -> torch.optim.AdamW:
+    """AdamW, with weight decay for what has two axes or more: no biases, no norms."""
+    parameters = list(parameters)
+    groups = [
+        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW([group for group in groups if group["params"]], learning_rate)
+
+
 class _Run:
     """A model, its optimizer and how far they are."""
 
     def __init__(self, model: nn.Module, recipe: Recipe, generator: torch.Generator | None):
         self.model, self.recipe, self.generator = model, recipe, generator
         self.losses: list[float] = []
-        matrices = [p for p in model.parameters() if p.dim() >= 2]
-        others = [p for p in model.parameters() if p.dim() < 2]
-        groups = [
-            {"params": matrices, "weight_decay": recipe.weight_decay},
-            {"params": others, "weight_decay": 0.0},
-        ]
-        self.optimizer = torch.optim.AdamW(groups, recipe.learning_rate)
+        self.optimizer = adamw(model.parameters(), recipe.learning_rate, recipe.weight_decay)
 
     @property
     def ended(self) -> bool:

@@ -71,9 +71,8 @@ CLAIMS = (
         "cache-same-cost",
         "With a cache, a token costs the same, however long the text is.",
         "Holds if from the 64th token to the 512th the multiplications and additions grow at most "
-        "1.1-fold, in a model of this lesson (d_model = 128) and in one of "
-        "Llama-7B's sizes (d_model = 4096); "
-        "only if d_model is large, where they do so in the second alone.",
+        "1.1-fold, in a model of this lesson (d_model = 128) and in one of Llama-7B's sizes "
+        "(d_model = 4096); only if d_model is large, where they do so in the second alone.",
         _same_cost,
     ),
     Claim(

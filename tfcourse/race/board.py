@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+from tfcourse.experiments import mean_and_spread
 from tfcourse.race import entries, running
 from tfcourse.race.clock import STEPS
 from tfcourse.race.judge import TOKENS
@@ -112,7 +113,7 @@ def show(latest: dict | None = None, say: Callable[[str], None] = print) -> None
 
 def mean(line: dict) -> float:
     """Bits per byte, the mean over the seeds."""
-    return sum(line["bits"]) / len(line["bits"])
+    return mean_and_spread(line["bits"])[0]
 
 
 def _spread(line: dict) -> str:
@@ -120,7 +121,7 @@ def _spread(line: dict) -> str:
     n = len(line["bits"])
     if n == 1:
         return " (1 seed)"
-    return f" ± {math.sqrt(sum((b - mean(line)) ** 2 for b in line['bits']) / (n - 1)):.4f} ({n})"
+    return f" ± {mean_and_spread(line['bits'])[1]:.4f} ({n})"
 
 
 def _is_line(line) -> bool:

@@ -8,12 +8,14 @@ matrices, `Average` the mean of the last weights.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from tfcourse import training
 
 WARM_UP = 0.1
 
@@ -67,14 +69,9 @@ def fit_to_clock(
     return losses
 
 
-def adamw(parameters, rate: float) -> torch.optim.AdamW:
-    """AdamW, with weight decay for what has two axes or more."""
-    parameters = list(parameters)
-    groups = [
-        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": 0.1},
-        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW([group for group in groups if group["params"]], rate)
+def adamw(parameters: Iterable[nn.Parameter], rate: float) -> torch.optim.AdamW:
+    """AdamW, with the weight decay of the plain entry."""
+    return training.adamw(parameters, rate, 0.1)
 
 
 class Muon(torch.optim.Optimizer):

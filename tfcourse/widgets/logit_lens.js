@@ -47,12 +47,6 @@ const MODES = {
 };
 const AROUND = 40; // letters of the text that are shown before a place
 
-// 43.2%, 0; a small share is never called nothing.
-function share(p) {
-  if (p === 0) return "0";
-  return p < 0.001 ? "< 0.1%" : `${(100 * p).toFixed(1)}%`;
-}
-
 export default {
   async render({ model, el }) {
     const state = model.get("state");

@@ -78,13 +78,6 @@ function chances(sorted, { temperature, top_k, top_p }) {
 const entropy = (p) => p.reduce((sum, share) => sum - (share > 0 ? share * Math.log(share) : 0), 0);
 const total = (p, from = 0) => { let sum = 0; for (let i = from; i < p.length; i++) sum += p[i]; return sum; };
 
-// 43.2%, 0; a small share is never called nothing.
-function share(p) {
-  if (p === 0) return "0";
-  if (p < 0.001) return "< 0.1%";
-  return `${(100 * p).toFixed(1)}%`;
-}
-
 // Random numbers from 0 to 1, the same row of them for a seed (mulberry32).
 function dice(seed) {
   let state = seed;

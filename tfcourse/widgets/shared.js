@@ -77,6 +77,12 @@ const signed = (number) => (number < 0 ? `−${-number}` : String(number));
 
 const clamp = (number, low, high) => Math.min(high, Math.max(low, number));
 
+// 43.2%, 0; a small share is never called nothing.
+function share(p) {
+  if (p === 0) return "0";
+  return p < 0.001 ? "< 0.1%" : `${(100 * p).toFixed(1)}%`;
+}
+
 function percent(share) {
   const points = 100 * share;
   if (points > 0 && points < 1) return "under 1%";
