@@ -174,12 +174,15 @@ def test_agreement_of_what_is_made_to_agree():
 def test_shares():
     heard = {"off": 0.5, "even": (0.9, 0.3), "shuffled": (0.8, 0.001), "farthest": 0.4}
     mute = {"off": 0.0, "even": (0.9, 0.0), "shuffled": (0.2, 0.0), "farthest": 0.9}
+    of_one = {"even": 0.0, "shuffled": 1.0, "any": 0.0, "cases": 1}
+    none = {"even": None, "shuffled": None, "any": None, "cases": 0}
     assert shares([heard, mute]) == {
-        "with a say": 0.5,
-        "all": {"even": 0.5, "shuffled": 0.5, "any": 0.5},
-        "say": {"even": 0.0, "shuffled": 1.0, "any": 0.0},
+        "all": {"even": 0.5, "shuffled": 0.5, "any": 0.5, "cases": 2},
+        "say": of_one,
+        "some": none,
+        "much": of_one,
     }
-    assert shares([mute])["say"] == {"even": None, "shuffled": None, "any": None}
+    assert shares([heard | {"off": 0.05}])["some"] == of_one
 
 
 def test_two_seeds_share_no_window():
@@ -205,7 +208,7 @@ def judged(**changes):
     """The verdicts on five runs in which all came out as the course says, but for the changes."""
     told = {
         "weight": 0.9, "weight × size": 0.95, "weight × distance": 0.99, "weight elsewhere": 0.3,
-        "importance": 0.4, "elsewhere": 0.4, "any": 0.8, "first": 0.5, "size": 0.2,
+        "importance": 0.4, "elsewhere": 0.4, "some": 0.8, "much": 0.7, "first": 0.5, "size": 0.2,
     } | changes  # fmt: skip
     names = ("weight", "weight × size", "weight × distance", "weight elsewhere")
     run = {
@@ -214,10 +217,10 @@ def judged(**changes):
             "importance": [told["importance"]] * 2,
             "importance, elsewhere": [told["elsewhere"]] * 2,
         },
-        "shares": {"say": {"any": told["any"]}},
+        "shares": {name: {"any": told[name]} for name in ("some", "much")} | {"say": {"any": 0.6}},
         "first token": {"weight": [[told["first"], 0.0]], "size": [[told["size"], 1.0]]},
     }
-    runs = [{"arm": arm, **run} for arm in (TRAINED, UNTRAINED) for _ in range(5)]
+    runs = [{"arm": arm, "loss": 1.0, **run} for arm in (TRAINED, UNTRAINED) for _ in range(5)]
     return {claim.id: str(claim.judge({"runs": runs})) for claim in explanation.CLAIMS}
 
 
@@ -225,17 +228,18 @@ def judged(**changes):
     ("changes", "id", "verdict"),
     [
         ({}, None, "holds"),
-        ({"importance": 0.9, "any": 0.1}, "attention-is-not-explanation", "does not hold here"),
         (
-            {"importance": 0.9},
+            {"importance": 0.9, "some": 0.1, "much": 0.1},
             "attention-is-not-explanation",
-            "holds only if it is judged by other weights that say the same",
+            "does not hold here",
         ),
         (
-            {"any": 0.1},
+            {"much": 0.3},
             "attention-is-not-explanation",
-            "holds only if it is judged by agreement with importance",
+            "holds only if the head has no great say in what comes next",
         ),
+        ({"importance": 0.9}, "attention-is-not-explanation", "cannot tell"),
+        ({"some": 0.1}, "attention-is-not-explanation", "cannot tell"),
         ({"weight": 0.5}, "weight-tells-what-is-fetched", "does not hold here"),
         ({"weight elsewhere": 0.85}, "weight-tells-what-is-fetched", "does not hold here"),
         ({"weight × size": 0.9}, "weight-times-size-tells-more", "does not hold here"),

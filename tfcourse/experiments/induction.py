@@ -55,10 +55,10 @@ ARMS = {
 }
 SETTINGS = {
     "arms": list(ARMS),
-    "rates": [3e-3, 5.6e-3, 1e-2],
+    "rates": [5.6e-3, 1e-2, 1.8e-2],
     "pilot_seeds": [100],
     "seeds": [0, 1, 2, 3, 4],
-    "steps": 400,
+    "steps": 600,
 }
 
 
@@ -452,7 +452,7 @@ CLAIMS = (
         "increase in in-context learning ability, visible as a bump in the training loss.",
         "In-context learning is here the loss of the second half; the bump itself is not decided. "
         "Holds if in every run the best induction score passes 0.5 within 20 steps of half of that "
-        "loss's fall, the fall's middle half takes at most 80 of 400 steps, and no control falls "
+        "loss's fall, the fall's middle half takes at most 80 of 600 steps, and no control falls "
         "or has such a score; does not if that is so in at most half of the runs.",
         _with_the_drop,
         **OLSSON,
