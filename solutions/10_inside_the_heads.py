@@ -472,7 +472,8 @@ quiz("10-quiz-lens")
 # bus, models without MLPs, why one layer is not enough.
 # - C. Olsson et al., [*In-context Learning and Induction
 #   Heads*](https://arxiv.org/abs/2209.11895), 2022.
-# - S. Jain and B. Wallace, [*Attention is not Explanation*](https://arxiv.org/abs/1902.10186), 2019;
+# - S. Jain and B. Wallace, [*Attention is not
+#   Explanation*](https://arxiv.org/abs/1902.10186), 2019;
 #   and S. Wiegreffe and Y. Pinter, [*Attention is not not
 #   Explanation*](https://arxiv.org/abs/1908.04626), 2019.
 # - nostalgebraist, [*interpreting GPT: the logit
