@@ -58,7 +58,7 @@ SETTINGS = {
     "rates": [5.6e-3, 1e-2, 1.8e-2],
     "pilot_seeds": [100],
     "seeds": [0, 1, 2, 3, 4],
-    "steps": 800,
+    "steps": 600,
 }
 
 
