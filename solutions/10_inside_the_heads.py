@@ -26,7 +26,13 @@ from tfcourse.experiments import explanation, mean_and_spread, recorded
 from tfcourse.experiments import induction as study
 from tfcourse.experiments import manual as shipped
 from tfcourse.experiments.study import losses
-from tfcourse.inside import attention_maps, head_outputs, logit_lens, replaced_heads
+from tfcourse.inside import (
+    attention_maps,
+    head_outputs,
+    head_scores,
+    logit_lens,
+    replaced_heads,
+)
 from tfcourse.tasks import repeated_sequences
 from tfcourse.training import fit
 from tfcourse.widgets import AttentionMap, LogitLens, Playground
@@ -364,10 +370,31 @@ LogitLens(logit_lens(theirs, window), manual.vocabulary, window[0].tolist())
 # %% [markdown]
 # ## Attention is not explanation
 #
+# What do the twelve heads of this model look at? Their mean weight on the token before, on the
+# first token of the text, on themselves, and on blanks (spaces and line ends), where even
+# attention would put about a fifth.
+
+# %% tags=["after-prediction"]
+texts = manual.batch(64, 48, torch.Generator().manual_seed(6), "held out")[0]
+blank = torch.isin(texts, torch.tensor(manual.encode(" \n")))[:, None, None].float()
+with torch.no_grad(), attention_maps(theirs) as maps:
+    theirs(texts)
+for layer, weights in enumerate(maps.values()):
+    scores = {**head_scores(weights), "blanks": (weights * blank).sum(-1).mean(dim=(0, 2))}
+    for head in range(4):
+        told = ", ".join(f"{name} {score[head]:4.0%}" for name, score in scores.items())
+        print(f"head {layer}.{head}: {told}")
+
+# %% [markdown]
+# There are heads for the token before, and heads that collect blanks. In large models there are
+# many that put most of their weight on the *first* token, which says nothing: a **sink**, where
+# weight goes that has nothing to fetch (Xiao et al., 2023). The record looks for one in this
+# model.
+#
+# So one can tell what kind a head is. Does that explain what the model says?
+#
 # > Our findings show that standard attention modules do not provide meaningful explanations and
 # > should not be treated as though they do. *(Jain and Wallace, 2019)*
-#
-# A head puts 90% of its weight on one character. Is that *why* the model says what it says?
 
 # %%
 quiz("10-weight")
@@ -417,21 +444,46 @@ for case in free:
           f"{case['off']:12.4f} {case['farthest']:14.0%}")  # fmt: skip
 
 # %% [markdown]
-# Many heads can look anywhere without anyone hearing it: their weight is on something that brings
-# nothing, or that others bring as well. A few cannot. The record asks it of many windows, and of a
-# model with first weights:
+# Many heads can look elsewhere without anyone hearing it: their weight is on something that brings
+# little, or that others bring as well. Some cannot. The record asks it of many windows, and of a
+# model with first weights.
 
 # %%
 asked = recorded("explanation")["results"]
 for arm in explanation.ARMS:
     for group, words in (("some", "some say (0.01 to 0.1 nats)"), ("much", "much say (more)")):
-        runs = [run[group]["any"] for run in losses(asked, arm, key="shares")]
-        shares = [share for share in runs if share is not None]
-        if shares:
-            print(f"{arm:>9}, heads with {words:>28}: weights could be moved far, unheard, in "
-                  f"{mean_and_spread(shares)[0]:.0%} of the cases")  # fmt: skip
+        runs = [run[group] for run in losses(asked, arm, key="shares")]
+        for kind, how in (("any", "moved far, unheard"), ("even", "spread evenly, unheard")):
+            shares = [run[kind] for run in runs if run[kind] is not None]
+            if shares:
+                print(f"{arm:>9}, heads with {words:>27}: {how:>22} in "
+                      f"{mean_and_spread(shares)[0]:4.0%} of {sum(r['cases'] for r in runs)}")  # fmt: skip
 
 # %% [markdown]
+# That weights *can* be found which change nothing is true of an untrained model as well, so by
+# itself it is a weak test. What tells more: even weights are hardly ever good enough where a head
+# has a say. Such a head does look somewhere for a reason.
+#
+# Another question: which character of the text *matters*? Put another one in its place, and see how
+# far that moves what is said. Do the weights know which one it is? (1 would be the same order, 0 no
+# connection. The control: the weights that the same layer has in *another* text.)
+
+# %% tags=["after-prediction"]
+runs = losses(asked, explanation.TRAINED, key="layers")
+for layer in range(3):
+    own, elsewhere = (
+        mean_and_spread([run[name][layer] for run in runs])[0]
+        for name in ("importance", "importance, elsewhere")
+    )
+    print(f"layer {layer}: {own:.2f}; with the weights of another text {elsewhere:.2f}")
+inside = mean_and_spread(explanation.over_heads(asked, explanation.TRAINED, "weight"))[0]
+print(f"within one head, weight and what its own loss of that key does: {inside:.2f}")
+
+# %% [markdown]
+# The weights seem to know what matters. But those of another text know nearly as much: what they
+# share is that late characters matter more than early ones. Without the control one would have been
+# taken in.
+#
 # So what may one read from a map? *Routing*: where a head fetches from, and inside one head the
 # greater weight is the greater effect. Not: which character mattered to the model. That is a
 # question of its own, and it is answered by changing the character.
@@ -478,6 +530,8 @@ quiz("10-quiz-lens")
 #   Explanation*](https://arxiv.org/abs/1908.04626), 2019.
 # - nostalgebraist, [*interpreting GPT: the logit
 #   lens*](https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens), 2020.
+# - G. Xiao et al., [*Efficient Streaming Language Models with Attention
+#   Sinks*](https://arxiv.org/abs/2309.17453), 2023.
 # - G. Kobayashi et al., [*Attention is Not Only a Weight*](https://arxiv.org/abs/2004.10102), 2020.
 #
 # **Before:** [lesson 09](09_language_model.ipynb), a model that writes. **Next:** lesson 11, in
