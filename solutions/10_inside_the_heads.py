@@ -364,26 +364,29 @@ logit_shares = check(logit_shares)
 
 # %% tags=["after-prediction"]
 theirs, manual, _ = shipped.load()
-window = manual.batch(1, 48, torch.Generator().manual_seed(5), "held out")[0]
+window = manual.batch(1, 48, torch.Generator().manual_seed(21), "held out")[0]
 LogitLens(logit_lens(theirs, window), manual.vocabulary, window[0].tolist())
 
 # %% [markdown]
 # ## Attention is not explanation
 #
 # What do the twelve heads of this model look at? Their mean weight on the token before, on the
-# first token of the text, on themselves, and on blanks (spaces and line ends), where even
-# attention would put about a fifth.
+# first token of the text, on themselves, and on blanks (spaces and line ends). The first line is
+# what even attention would give.
 
 # %% tags=["after-prediction"]
 texts = manual.batch(64, 48, torch.Generator().manual_seed(6), "held out")[0]
 blank = torch.isin(texts, torch.tensor(manual.encode(" \n")))[:, None, None].float()
 with torch.no_grad(), attention_maps(theirs) as maps:
     theirs(texts)
-for layer, weights in enumerate(maps.values()):
+even = torch.ones(48, 48).tril() / torch.arange(1, 49)[:, None]
+kinds = {"evenly": even.expand(64, 1, 48, 48)}
+kinds |= {f"layer {i}": weights for i, weights in enumerate(maps.values())}
+for name, weights in kinds.items():
     scores = {**head_scores(weights), "blanks": (weights * blank).sum(-1).mean(dim=(0, 2))}
-    for head in range(4):
-        told = ", ".join(f"{name} {score[head]:4.0%}" for name, score in scores.items())
-        print(f"head {layer}.{head}: {told}")
+    for head in range(weights.shape[1]):
+        told = ", ".join(f"{kind} {score[head]:4.0%}" for kind, score in scores.items())
+        print(f"{name}, head {head}: {told}")
 
 # %% [markdown]
 # There are heads for the token before, and heads that collect blanks. In large models there are
@@ -456,8 +459,9 @@ for arm in explanation.ARMS:
         for kind, how in (("any", "moved far, unheard"), ("even", "spread evenly, unheard")):
             shares = [run[kind] for run in runs if run[kind] is not None]
             if shares:
+                cases = sum(run["cases"] for run in runs)
                 print(f"{arm:>9}, heads with {words:>27}: {how:>22} in "
-                      f"{mean_and_spread(shares)[0]:4.0%} of {sum(r['cases'] for r in runs)}")  # fmt: skip
+                      f"{mean_and_spread(shares)[0]:4.0%} of {cases}")  # fmt: skip
 
 # %% [markdown]
 # That weights *can* be found which change nothing is true of an untrained model as well, so by
