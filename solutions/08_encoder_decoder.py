@@ -476,7 +476,8 @@ for part in ("year", "month", "day"):
 # the attention lies elsewhere, though nearly all dates are right. A value can be read without
 # looking at it alone, and by the time the decoder asks, the encoder has already mixed the
 # characters: what stands at the `m` of *march* may know the year. Attention tells where a model
-# *reads*; it does not say what it knows. Lesson 10 measures how far the two can be apart.
+# *reads*; it does not say what it knows. [Lesson
+# 10](10_inside_the_heads.ipynb) measures how far the two can be apart.
 #
 # ## What we measured
 

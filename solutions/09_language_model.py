@@ -624,7 +624,8 @@ for name, values in shares.items():
 
 # %% [markdown]
 # Why? What has been written once is in the text now, and makes the same thing likelier the next
-# time (lesson 10 shows the heads that do it). A draw leaves such a loop again. Always the likeliest
+# time ([lesson 10](10_inside_the_heads.ipynb) shows the heads
+# that do it). A draw leaves such a loop again. Always the likeliest
 # never does.
 #
 # ## What the cache saves
@@ -818,5 +819,5 @@ quiz("09-quiz-cache")
 # - G. Delétang et al., [*Language Modeling Is
 #   Compression*](https://arxiv.org/abs/2309.10668), 2023.
 #
-# **Before:** [lesson 08](08_encoder_decoder.ipynb), reading and writing. **Next:** lesson 10, in
-# writing: you open a trained model and look at what its heads have learned.
+# **Before:** [lesson 08](08_encoder_decoder.ipynb), reading and writing. **Next:** [lesson
+# 10](10_inside_the_heads.ipynb), inside the heads: you open a trained model and look.

@@ -48,6 +48,9 @@ FIGURES = {
     "heatmaps": lambda: figures.attention_heatmaps(WEIGHTS, ["$a", "b$", "--><i>", "\n"]),
     "five heads": lambda: figures.attention_heatmaps(WEIGHTS[[0, 1, 2, 0, 1]], list("abcd")),
     "lines": lines,
+    "bars": lambda: figures.bars(
+        ["a", "b"], [1.0, -0.5], "How much?", x_label="x", y_label="y", alt="a: up, b: down."
+    ),
     "difference": lambda: figures.tensor_difference(WEIGHTS[0], WEIGHTS[1]),
     "difference with NaN": lambda: figures.tensor_difference(WEIGHTS[0] / 0, WEIGHTS[1]),
     "large difference": lambda: figures.tensor_difference(np.eye(40), np.zeros((40, 40))),

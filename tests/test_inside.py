@@ -11,6 +11,7 @@ from tfcourse.inside import (
     induction_scores,
     logit_lens,
     replaced_heads,
+    replaced_weights,
 )
 from tfcourse.models import LanguageModel, Transformer, TransformerConfig
 
@@ -74,6 +75,73 @@ def test_a_head_patched_in_from_its_own_run_changes_nothing(model):
     assert not torch.allclose(other, plain, atol=1e-3)  # the tokens themselves are other ones
 
 
+def test_a_heads_own_weights_put_in_again_change_nothing(model):
+    with attention_maps(model) as maps:
+        plain = model(TOKENS)
+    own = {(name, head): maps[name][:, head] for name in NAMES for head in range(3)}
+    with replaced_weights(model, own):
+        assert torch.allclose(model(TOKENS), plain, atol=1e-6)
+    assert torch.equal(model(TOKENS), model(TOKENS))  # the hooks are gone
+
+
+def test_other_weights_fetch_other_values(model):
+    """All weight on the first key: every query of the head gets the first value."""
+    first = torch.zeros(5, 5)
+    first[:, 0] = 1
+    with replaced_weights(model, {(NAMES[1], 2): first}), head_outputs(model) as kept:
+        other = model(TOKENS)
+    assert not torch.allclose(other, model(TOKENS), atol=1e-3)
+    block = model.blocks[1]
+    x = model.blocks[0](model.embed(TOKENS), causal=True)
+    values = block.attention._project(block.attention_norm(x), None)[2]  # (2, 3, 5, 4)
+    wanted = values[:, 2, :1].expand(-1, 5, -1)
+    with replaced_heads(model, {(NAMES[1], 2): wanted}):
+        assert torch.allclose(model(TOKENS), other, atol=1e-5)
+    assert torch.allclose(kept[NAMES[1]][:, :2], _plain_heads(model)[:, :2], atol=1e-6)
+
+
+def _plain_heads(model):
+    with head_outputs(model) as kept:
+        model(TOKENS)
+    return kept[NAMES[1]]
+
+
+def test_other_weights_of_the_last_query_behind_a_cache(model):
+    with attention_maps(model) as maps:
+        model(TOKENS)
+    weights = maps[NAMES[0]][:, 1].clone()
+    weights[:, -1] = 0.2
+    with replaced_weights(model, {(NAMES[0], 1): weights}):
+        whole = model(TOKENS)[:, -1]
+    caches = model.new_caches()
+    model(TOKENS[:, :4], caches=caches)
+    with replaced_weights(model, {(NAMES[0], 1): weights[:, -1:]}):
+        last = model(TOKENS[:, 4:], caches=caches)[:, 0]
+    assert torch.allclose(last, whole, atol=1e-5)
+
+
+def test_other_weights_where_heads_share_values():
+    torch.manual_seed(0)
+    model = LanguageModel(TransformerConfig(7, 16, 4, 1, n_kv_heads=2)).eval()
+    with attention_maps(model) as maps:
+        plain = model(TOKENS)
+    own = {(NAMES[0], head): maps[NAMES[0]][:, head] for head in range(4)}
+    with replaced_weights(model, own):
+        assert torch.allclose(model(TOKENS), plain, atol=1e-6)
+
+
+def test_other_weights_of_cross_attention():
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(7, 12, 3, 1)).eval()
+    name = "blocks.0.cross_attention"
+    with attention_maps(model) as maps:
+        plain = model(TOKENS, TOKENS[:, :3])
+    with replaced_weights(model, {(name, 0): maps[name][:, 0]}):
+        assert torch.allclose(model(TOKENS, TOKENS[:, :3]), plain, atol=1e-6)
+    with replaced_weights(model, {(name, 0): torch.full((3, 5), 0.2)}):
+        assert not torch.allclose(model(TOKENS, TOKENS[:, :3]), plain, atol=1e-4)
+
+
 def test_scores_of_heads_made_to_order():
     n = 6
     previous = torch.cat([torch.eye(n)[:1], torch.eye(n)[:-1]])
@@ -97,11 +165,21 @@ def test_the_last_line_of_the_lens_is_the_model(model):
     assert torch.equal(lens[0], model.head(model.norm(model.embed(TOKENS))))
 
 
+def _with_weights(model, weights):
+    with replaced_weights(model, {(NAMES[0], 0): weights}):
+        model(TOKENS)
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [
         (lambda m: replaced_heads(m, {("blocks.9", 0): 0.0}).__enter__(), "Got 'blocks.9', 0"),
         (lambda m: replaced_heads(m, {(NAMES[0], 3): 0.0}).__enter__(), r"\(0 to 2\)"),
+        (
+            lambda m: replaced_weights(m, {(NAMES[0], 7): torch.eye(5)}).__enter__(),
+            "Got 'blocks.0.attention', 7",
+        ),
+        (lambda m: _with_weights(m, torch.eye(4)), r"= \(5, 5\), or a batch of them. Got \(4, 4\)"),
         (lambda m: head_outputs(nn.Linear(2, 2)).__enter__(), "Got none in it"),
         (lambda m: head_scores(torch.ones(3, 3)), "weights must have 4 axes"),
         (lambda m: induction_scores(torch.ones(1, 1, 5, 5), 3), "must be of 6 tokens. Got 5"),

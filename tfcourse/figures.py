@@ -589,6 +589,31 @@ def lines(
 
 
 @styled
+def bars(names, values, title, *, x_label, y_label, alt):
+    """A bar for each name, up or down from zero.
+
+    Args:
+        names: what the bars are of.
+        values: their heights.
+        title: the question that the figure answers.
+        x_label, y_label: what the names are, and what is measured, with its unit.
+        alt: what a reader who cannot see it should know.
+
+    Returns:
+        Picture
+    """
+    figure, axes = card(size=(6.4, 3.2))
+    shown = axes.bar(range(len(names)), values, width=0.7)
+    axes.bar_label(shown, [f"{value:+.2f}" for value in values], padding=2, fontsize=8)
+    axes.axhline(0, color=neutral("soft"), lw=1)
+    axes.margins(y=0.15)
+    axes.set_xticks(range(len(names)), names)
+    axes.grid(visible=False, axis="x")
+    axes.set(xlabel=x_label, ylabel=y_label, title=title)
+    return Picture(figure, title, alt)
+
+
+@styled
 def tensor_difference(yours, expected, title="Where do the two differ?"):
     """Two matrices of the same shape side by side, and their difference.
 

@@ -80,11 +80,7 @@ def replaced_heads(model: nn.Module, heads: Mapping[tuple[str, int], Tensor | fl
     Raises:
         ValueError: there is no such attention or head in the model.
     """
-    there = dict(_attentions(model))
-    for name, head in heads:
-        if name not in there or not 0 <= head < there[name].n_heads:
-            known = ", ".join(f"{n} (0 to {a.n_heads - 1})" for n, a in there.items())
-            raise ValueError(f"heads must name heads of the model: {known}. Got {name!r}, {head}.")
+    _check_heads(model, heads)
 
     def put(name, attention):
         chosen = {head: value for (where, head), value in heads.items() if where == name}
@@ -101,6 +97,67 @@ def replaced_heads(model: nn.Module, heads: Mapping[tuple[str, int], Tensor | fl
 
     with _before_the_projection(model, put):
         yield
+
+
+@contextmanager
+def replaced_weights(model: nn.Module, heads: Mapping[tuple[str, int], Tensor]):
+    """Let some heads fetch with other weights than their own, in the calls inside.
+
+    >>> even = torch.full((tokens, tokens), 1 / tokens)
+    >>> with replaced_weights(model, {("blocks.0.attention", 2): even}):
+    ...     model(text)
+
+    Nothing is checked but the shape: rows need not sum to 1, and may look ahead. `attention_maps`
+    inside gives the weights that the model itself has computed.
+
+    Args:
+        heads: (the attention's name, the head's number) -> (queries, keys) or (batch, queries,
+            keys); with a cache, keys are those that it held and the new ones.
+
+    Raises:
+        ValueError: there is no such attention or head in the model, or the weights do not fit.
+    """
+    _check_heads(model, heads)
+    called: dict[str, tuple] = {}  # what each attention was last called with
+
+    def note(name):
+        def hook(attention, args, kwargs):
+            called[name] = (*args, kwargs.get("context"))[:2], kwargs.get("cache")
+
+        return hook
+
+    def put(name, attention):
+        chosen = {head: weights for (where, head), weights in heads.items() if where == name}
+        if not chosen:
+            return None
+
+        def hook(out, args):
+            each = split_heads(args[0], attention.n_heads).clone()
+            given, cache = called[name]
+            values = attention._project(*given)[2] if cache is None else cache.v
+            group = attention.n_heads // attention.n_kv_heads
+            for head, weights in chosen.items():
+                wanted = (each.shape[2], values.shape[2])
+                if weights.shape[-2:] != wanted or weights.dim() not in (2, 3):
+                    raise ValueError(
+                        f"heads must give weights (queries, keys) = {wanted}, or a batch of them. "
+                        f"Got {tuple(weights.shape)}."
+                    )
+                each[:, head] = weights @ values[:, head // group]
+            return (merge_heads(each),)
+
+        return hook
+
+    handles = [
+        attention.register_forward_pre_hook(note(name), with_kwargs=True)
+        for name, attention in _attentions(model)
+    ]
+    try:
+        with _before_the_projection(model, put):
+            yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def head_scores(weights: Float[Tensor, "batch heads tokens tokens"]) -> dict[str, Tensor]:
@@ -158,6 +215,14 @@ def _attentions(model: nn.Module) -> Iterator[tuple[str, MultiHeadAttention]]:
     if not found:
         raise ValueError("model must hold a MultiHeadAttention of the course. Got none in it.")
     yield from found
+
+
+def _check_heads(model: nn.Module, heads: Mapping[tuple[str, int], object]) -> None:
+    there = dict(_attentions(model))
+    for name, head in heads:
+        if name not in there or not 0 <= head < there[name].n_heads:
+            known = ", ".join(f"{n} (0 to {a.n_heads - 1})" for n, a in there.items())
+            raise ValueError(f"heads must name heads of the model: {known}. Got {name!r}, {head}.")
 
 
 @contextmanager

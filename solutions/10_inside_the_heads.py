@@ -1,0 +1,542 @@
+# %% [markdown]
+# # 10 · Inside the heads
+#
+# ![](drawings/map.svg)
+#
+# **What have the heads learned, and how would one know?** Nobody has told a head what to look at.
+# Training has moved numbers until the loss was small. Afterwards there is a machine that works, and
+# no plan of it. In this lesson you take one apart.
+#
+# You train a small model until a mechanism appears that large models have as well, see the moment
+# at which it does, and find its parts: by scoring heads, by switching them off, by putting what one
+# said in one run into another. Then you read out the stream between the blocks of the model of
+# [lesson 09](09_language_model.ipynb). And you measure how far a map of attention may be trusted as
+# an explanation. Every claim has a control that should show nothing.
+#
+# *About 140 minutes. You need: lessons [01](01_attention.ipynb) (reading maps),
+# [06](06_transformer_block.ipynb) (the residual stream) and [09](09_language_model.ipynb) (the
+# model).*
+
+# %%
+import torch
+import torch.nn.functional as F
+
+from tfcourse import Claims, check, figures, hint, mine, quiz, reveal
+from tfcourse.experiments import explanation, mean_and_spread, recorded
+from tfcourse.experiments import induction as study
+from tfcourse.experiments import manual as shipped
+from tfcourse.experiments.study import losses
+from tfcourse.inside import (
+    attention_maps,
+    head_outputs,
+    head_scores,
+    logit_lens,
+    replaced_heads,
+)
+from tfcourse.tasks import repeated_sequences
+from tfcourse.training import fit
+from tfcourse.widgets import AttentionMap, LogitLens, Playground
+
+# %% [markdown]
+# ## A text that repeats itself
+#
+# The text is random letters, and then the same ones again:
+
+# %% tags=["nbval-check-output"]
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEF"
+example = repeated_sequences(1, 10, len(LETTERS), torch.Generator().manual_seed(0))
+spelled = [LETTERS[i] for i in example[0].tolist()]
+print(" ".join(spelled))
+
+# %%
+quiz("10-halves")
+
+# %% [markdown]
+# The model is as small as can be: two layers of attention, with four heads each, rotary positions,
+# and no MLP at all. Every layer adds to the stream what its heads have found:
+#
+# $$x \leftarrow x + \mathrm{attention}(\mathrm{norm}(x))$$
+
+# %%
+STEPS = 600
+torch.manual_seed(0)
+model = study.make()
+generator = torch.Generator().manual_seed(0)
+unseen = study.held_out(0)  # 256 texts of 20 letters, each twice
+
+
+def loss():
+    length = torch.randint(8, 25, (1,), generator=generator).item()  # of a half
+    return study.nats(model, repeated_sequences(64, length, 32, generator)).mean()
+
+
+curve = fit(
+    model, loss, steps=STEPS, learning_rate=1e-2, warm_up=60, decay=True, clip=1.0,
+    watch=figures.LiveCurve(
+        "When does it learn the second half?",
+        STEPS,
+        held_out=lambda: study.halves(model, unseen)[1],
+        times=20,
+    ),
+)  # fmt: skip
+
+# %% tags=["after-prediction"]
+first, second = study.halves(model, unseen)
+print(f"first half: {first:.2f} nats (guessing among 32 letters: 3.47); second half: {second:.2f}")
+
+# %% [markdown]
+# (The held-out loss is that of the second half alone, the loss in training that of both.) For a
+# hundred steps next to nothing happens; then the second half becomes known within a few dozen
+# steps. What was found there?
+#
+# ## Who looks where?
+#
+# Each head's map, for the text above. The rows are queries. Go through the heads: do you find one
+# that always looks at the letter before? And one with a stripe in the lower half?
+
+# %% tags=["after-prediction"]
+with torch.no_grad(), attention_maps(model) as maps:
+    model(example)
+AttentionMap(
+    torch.cat([m[0] for m in maps.values()]),
+    spelled,
+    names=[f"layer {layer}, head {head}" for layer in range(2) for head in range(4)],
+    title="What does each head look at?",
+)
+
+# %% [markdown]
+# A picture of one text is an anecdote. So score the heads, over many texts.
+#
+# ### Exercise · who looks at the token before?
+#
+# `weights` is (batch, heads, tokens, tokens), rows are queries, columns keys. Give each head's mean
+# weight on the token just before the query, over the batch and over all tokens that have one before
+# them: (heads,).
+
+
+# %% exercise="previous_token_score" difficulty=1 minutes=8
+def previous_token_score(weights):
+    """(batch, heads, tokens, tokens) -> (heads,)"""
+    ### BEGIN SOLUTION
+    return weights.diagonal(-1, -2, -1).mean(dim=(0, 2))
+    ### END SOLUTION
+
+
+# %% check="previous_token_score"
+previous_token_score = check(previous_token_score)
+
+# %% [markdown]
+# Now the stripe. In `… q x f … q` the model has just read the second `q`, and should say `x`. A
+# head that looks for what followed *this* token the first time looks at the first `x`: one place
+# behind the earlier `q`. Such a head is called an [**induction
+# head**](glossary.ipynb#cell-id=induction-head) (Olsson et al., 2022).
+#
+# ### Exercise · who goes on with what stood there before?
+#
+# The text is 2 · `length` tokens long, and its second half repeats the first. Give each head's mean
+# weight from a repeated token on the one that followed it the first time: (heads,). Take all tokens
+# of the second half but the last, whose follower in the first half would be the second half itself.
+
+
+# %% exercise="induction_score" difficulty=2 minutes=12
+def induction_score(weights, length):
+    """(batch, heads, 2 · length, 2 · length) -> (heads,)"""
+    ### BEGIN SOLUTION
+    repeated = torch.arange(length, 2 * length - 1)
+    return weights[:, :, repeated, repeated - length + 1].mean(dim=(0, 2))
+    ### END SOLUTION
+
+
+# %% check="induction_score"
+induction_score = check(induction_score)
+
+# %% tags=["after-prediction"]
+torch.manual_seed(0)
+untrained = study.make().eval()
+for name, which in (("untrained", untrained), ("trained", model)):
+    with torch.no_grad(), attention_maps(which) as maps:
+        which(unseen)
+    for layer, weights in enumerate(maps.values()):
+        before = ", ".join(f"{s:.2f}" for s in previous_token_score(weights).tolist())
+        stripe = ", ".join(f"{s:.2f}" for s in induction_score(weights, 20).tolist())
+        print(f"{name:>9}, layer {layer}: token before {before}; induction {stripe}")
+
+# %% [markdown]
+# In layer 0 there is a head that looks at the token before, and layer 1 has the stripe. The record
+# has five such models. And three controls: one layer, one layer that is twice as wide (eight
+# heads), and two layers trained on texts where nothing repeats.
+
+# %%
+quiz("10-one-layer")
+
+# %%
+RETRAIN = False
+record = recorded("induction")
+found = study.run(**record["settings"], say=print) if RETRAIN else record["results"]
+for arm in study.ARMS:
+    nats = mean_and_spread(losses(found, arm))
+    score = mean_and_spread(study.best_scores(found, arm))
+    print(f"{arm:>25}: second half {nats[0]:.2f} ± {nats[1]:.2f} nats, "
+          f"best induction score {score[0]:.2f} ± {score[1]:.2f}")  # fmt: skip
+
+# %% [markdown]
+# ### When does it appear?
+#
+# The best induction score and the loss of the second half, in one run, every ten steps:
+
+# %% tags=["after-prediction"]
+course = losses(found, study.TWO, key="course")[0]
+figures.lines(
+    course["step"],
+    {
+        "loss of the second half, share of its first value": [
+            nats / course["loss"][0] for nats in course["loss"]
+        ],
+        "best induction score": course["induction"],
+        "best score for the token before": course["previous"],
+    },
+    title="Does the head appear when the loss drops?",
+    x_label="step",
+    y_label="score, or share of the loss",
+    markers=False,
+    alt="The score for the token before rises first. Then the best induction score rises and the "
+    "loss of the second half falls, at the same time.",
+)
+
+# %% [markdown]
+# First a head learns to look one back. It is of little use by itself. Then, all at once, the second
+# layer can use what that head has written, and the loss drops.
+#
+# ## Switch a head off
+#
+# A map says where a head looks. Whether it *matters*, one learns by taking it away. One could put
+# zeros in its place. But a head that always gives something leaves a hole then, and the layers
+# behind have never seen such a hole. Better: what it gives *on average*. Then only what it knows of
+# this text is gone. ([**Ablation**](glossary.ipynb#cell-id=ablation).)
+#
+# ### Exercise · switch heads off
+#
+# `heads` is (batch, heads, tokens, d_head): what each head gives. `off` is a list of numbers of
+# heads. Give a new tensor in which those heads give their mean over the texts: at each place of the
+# text the mean over the batch. The others stay as they are, and `heads` is not changed.
+
+
+# %% exercise="mean_ablate" difficulty=1 minutes=8
+def mean_ablate(heads, off):
+    """(batch, heads, tokens, d_head), heads to switch off -> the same shape"""
+    ### BEGIN SOLUTION
+    new = heads.clone()
+    for head in off:
+        new[:, head] = heads[:, head].mean(dim=0)
+    return new
+    ### END SOLUTION
+
+
+# %% check="mean_ablate"
+mean_ablate = check(mean_ablate)
+
+# %%
+quiz("10-ablate")
+
+# %% tags=["after-prediction"]
+with torch.no_grad(), head_outputs(model) as kept:
+    model(unseen[:, :-1])
+cost = {}
+for layer in range(2):
+    name = study.name_of(layer)
+    for head in range(4):
+        instead = mean_ablate(kept[name], [head])[:, head]
+        with replaced_heads(model, {(name, head): instead}):
+            cost[f"{layer}.{head}"] = study.halves(model, unseen)[1] - second
+figures.bars(
+    list(cost),
+    list(cost.values()),
+    title="What does each head cost when it is off?",
+    x_label="layer.head",
+    y_label="nats more on the second half",
+    alt=", ".join(f"{name}: {value:+.2f}" for name, value in cost.items()),
+)
+
+# %% [markdown]
+# One head of layer 0 costs nearly everything: without it, the second half is as unknown as the
+# first. The heads of layer 1 cost little each. They all do the same, and the others stand in. So
+# "this head costs little" does not mean that it does nothing. (What is left of the best induction
+# head's score without each head of layer 0?)
+
+# %% tags=["after-prediction"]
+whole = max(map(max, study.scores(model, unseen)["induction"]))
+for head, left in enumerate(study.fed(model, unseen)):
+    print(f"without head 0.{head}: {left:.2f} of {whole:.2f}")
+
+# %% [markdown]
+# Layer 0 writes to each token "the one before me is …". Layer 1 looks for its own token in *that*,
+# and so arrives one place further on. Two heads in a row: a **circuit**. And now you know why one
+# layer is not enough.
+#
+# ## From one run into another
+#
+# Switching off asks: is it needed? The opposite question is: does it carry the answer? Take a text
+# that repeats itself (*clean*), and the same text with another first half (*corrupted*): there the
+# second half cannot be known. Now run the corrupted one, but let one head say what it said in the
+# clean one. How much of the loss comes back? ([**Patching**](glossary.ipynb#cell-id=patching).)
+#
+# ### Find the bugs · what a patch brings back
+#
+# `clean`, `corrupted` and `patched` are losses, (batch, 2 · length − 1): entry i is the loss of
+# token i + 1. Give the share of what was lost that the patch brings back, over the places that can
+# be known, a tensor without axes. A patch that changes nothing gets 0, one that repairs all gets 1.
+# There are two bugs.
+
+
+# %% exercise="restored" difficulty=2 minutes=10
+def restored(clean, corrupted, patched, length):
+    """The share of the loss that comes back on the second half"""
+    ### BEGIN SOLUTION
+    clean, corrupted, patched = (
+        losses[:, length:].mean() for losses in (clean, corrupted, patched)
+    )
+    return (corrupted - patched) / (corrupted - clean)
+    ### END SOLUTION
+    ### BEGIN GIVEN
+    # return patched.mean() / corrupted.mean()
+    ### END GIVEN
+
+
+# %% check="restored"
+restored = check(restored)
+
+# %% tags=["after-prediction"]
+other = study.broken(unseen, torch.Generator().manual_seed(1))
+with torch.no_grad():
+    clean, corrupted = study.nats(model, unseen), study.nats(model, other)
+    for name, heads in kept.items():
+        each = []
+        for chosen in ([0], [1], [2], [3], [0, 1, 2, 3]):
+            with replaced_heads(model, {(name, h): heads[:, h] for h in chosen}):
+                each.append(restored(clean, corrupted, study.nats(model, other), 20).item())
+        told = ", ".join(f"{share:+.0%}" for share in each[:4])
+        print(f"{name}: one head after the other {told}; all four {each[4]:+.0%}")
+
+# %% [markdown]
+# The head that costs most carries nothing back. It says "before me stood …", and in the corrupted
+# text that is of no use. The heads of layer 1 carry the answer, all together the whole of it.
+# *Needed* and *carrying* are two questions, and each needs its own experiment.
+#
+# ## The stream as a shared bus
+#
+# No layer hands its result to the next one. Each adds to the residual stream, and each reads what
+# all before it have written. At the end a norm and the head make logits of the sum. So one can ask
+# of each logit: who wrote it?
+#
+# $$\text{logit} = \mathrm{norm}\Big(\sum_i \text{part}_i\Big)\cdot u$$
+#
+# Here part 0 is the embedding, the others are what each sub-layer has added, and u is the head's
+# row of the token. Were there no norm, each part's share would be part · u. But LayerNorm takes
+# the mean away, divides by the standard deviation, and multiplies by its weight w (lesson
+# [04](04_norms.ipynb)).
+#
+# ### Exercise · who made this logit?
+#
+# `parts` is (parts, batch, tokens, d_model), `w` and `u` are (d_model,). The norm is a LayerNorm of
+# the sum of all parts: variance over d_model (not d_model − 1), eps = 1e-5 under the root; its bias
+# is 0. Give what each part adds to the logit, (parts, batch, tokens), such that the shares sum to
+# the logit.
+
+
+# %% exercise="logit_shares" graded=true points=4 difficulty=3 minutes=20
+def logit_shares(parts, w, u):
+    """(parts, batch, tokens, d_model) -> (parts, batch, tokens), which sum to the logit"""
+    ### BEGIN SOLUTION
+    std = (parts.sum(0).var(-1, correction=0) + 1e-5).sqrt()  # of the whole stream
+    centered = parts - parts.mean(-1, keepdim=True)
+    return (centered * w) @ u / std
+    ### END SOLUTION
+
+
+# %% check="logit_shares"
+logit_shares = check(logit_shares)
+
+# %% [markdown]
+# Another way to look at the same stream: pretend that the model ended earlier. Take the stream
+# after 0, 1, 2, … blocks, put it through the last norm and the head, and see what would have been
+# said. That is the [**logit lens**](glossary.ipynb#cell-id=logit-lens) (nostalgebraist, 2020). The
+# model is the one of lesson 09, and the text is from the part that it has never seen.
+
+# %% tags=["after-prediction"]
+theirs, manual, _ = shipped.load()
+window = manual.batch(1, 48, torch.Generator().manual_seed(21), "held out")[0]
+LogitLens(logit_lens(theirs, window), manual.vocabulary, window[0].tolist())
+
+# %% [markdown]
+# ## Attention is not explanation
+#
+# What do the twelve heads of this model look at? Their mean weight on the token before, on the
+# first token of the text, on themselves, and on blanks (spaces and line ends). The first line is
+# what even attention would give.
+
+# %% tags=["after-prediction"]
+texts = manual.batch(64, 48, torch.Generator().manual_seed(6), "held out")[0]
+blank = torch.isin(texts, torch.tensor(manual.encode(" \n")))[:, None, None].float()
+with torch.no_grad(), attention_maps(theirs) as maps:
+    theirs(texts)
+even = torch.ones(48, 48).tril() / torch.arange(1, 49)[:, None]
+kinds = {"evenly": even.expand(64, 1, 48, 48)}
+kinds |= {f"layer {i}": weights for i, weights in enumerate(maps.values())}
+for name, weights in kinds.items():
+    scores = {**head_scores(weights), "blanks": (weights * blank).sum(-1).mean(dim=(0, 2))}
+    for head in range(weights.shape[1]):
+        told = ", ".join(f"{kind} {score[head]:4.0%}" for kind, score in scores.items())
+        print(f"{name}, head {head}: {told}")
+
+# %% [markdown]
+# There are heads for the token before, and heads that collect blanks. In large models there are
+# many that put most of their weight on the *first* token, which says nothing: a **sink**, where
+# weight goes that has nothing to fetch (Xiao et al., 2023). The record looks for one in this
+# model.
+#
+# So one can tell what kind a head is. Does that explain what the model says?
+#
+# > Our findings show that standard attention modules do not provide meaningful explanations and
+# > should not be treated as though they do. *(Jain and Wallace, 2019)*
+
+# %%
+quiz("10-weight")
+
+# %% [markdown]
+# The simplest test: forbid it. What would the head have done, had the token not been there?
+#
+# ### Exercise · as if a token were not there
+#
+# `weights` is (batch, heads, queries, keys), after the softmax. Give the weights as they would be
+# had key number `key` been masked *before* the softmax. A row whose whole weight was there has
+# nothing to attend to: zeros.
+
+
+# %% exercise="without_key" difficulty=2 minutes=8
+def without_key(weights, key):
+    """(batch, heads, queries, keys) -> the same shape; that key gets nothing"""
+    ### BEGIN SOLUTION
+    kept = weights.clone()
+    kept[..., key] = 0
+    left = kept.sum(dim=-1, keepdim=True)
+    return torch.where(left > 0, kept / left.clamp(min=1e-30), 0.0)
+    ### END SOLUTION
+
+
+# %% check="without_key"
+without_key = check(without_key)
+
+# %% [markdown]
+# One window of the manual, its last character, all twelve heads. Each head loses its favorite
+# character. How far does that move what the model says next (KL divergence, in nats)? And beside
+# it: how far can this head's weights be moved, to any other place, with less than 0.01 nats of
+# change and the same likeliest character?
+
+# %% tags=["after-prediction"]
+look = explanation.LastToken(theirs, window[0])
+free = explanation.reweighted(look, torch.Generator().manual_seed(0))
+print("layer.head   most weight   forbidden: nats   off: nats   weight that can be moved unheard")
+for case in free:
+    layer, head = case["layer"], case["head"]
+    own = look.weights[layer, head]  # (keys,) of the last query
+    there = own.argmax().item()
+    rest = without_key(own[None, None, None], there)[0, 0]
+    nats = look.fetching({(layer, head): rest})[0].item()
+    character = manual.decode([window[0, there].item()])
+    print(f"{layer}.{head}  {own[there]:10.0%} on {character!r:5} {nats:14.4f} "
+          f"{case['off']:12.4f} {case['farthest']:14.0%}")  # fmt: skip
+
+# %% [markdown]
+# Many heads can look elsewhere without anyone hearing it: their weight is on something that brings
+# little, or that others bring as well. Some cannot. The record asks it of many windows, and of a
+# model with first weights.
+
+# %%
+asked = recorded("explanation")["results"]
+for arm in explanation.ARMS:
+    for group, words in (("some", "some say (0.01 to 0.1 nats)"), ("much", "much say (more)")):
+        runs = [run[group] for run in losses(asked, arm, key="shares")]
+        for kind, how in (("any", "moved far, unheard"), ("even", "spread evenly, unheard")):
+            shares = [run[kind] for run in runs if run[kind] is not None]
+            if shares:
+                cases = sum(run["cases"] for run in runs)
+                print(f"{arm:>9}, heads with {words:>27}: {how:>22} in "
+                      f"{mean_and_spread(shares)[0]:4.0%} of {cases}")  # fmt: skip
+
+# %% [markdown]
+# That weights *can* be found which change nothing is true of an untrained model as well, so by
+# itself it is a weak test. What tells more: even weights are hardly ever good enough where a head
+# has a say. Such a head does look somewhere for a reason.
+#
+# Another question: which character of the text *matters*? Put another one in its place, and see how
+# far that moves what is said. Do the weights know which one it is? (1 would be the same order, 0 no
+# connection. The control: the weights that the same layer has in *another* text.)
+
+# %% tags=["after-prediction"]
+runs = losses(asked, explanation.TRAINED, key="layers")
+for layer in range(3):
+    own, elsewhere = (
+        mean_and_spread([run[name][layer] for run in runs])[0]
+        for name in ("importance", "importance, elsewhere")
+    )
+    print(f"layer {layer}: {own:.2f}; with the weights of another text {elsewhere:.2f}")
+inside = mean_and_spread(explanation.over_heads(asked, explanation.TRAINED, "weight"))[0]
+print(f"within one head, weight and what its own loss of that key does: {inside:.2f}")
+
+# %% [markdown]
+# The weights seem to know what matters. But those of another text know nearly as much: what they
+# share is that late characters matter more than early ones. Without the control one would have been
+# taken in.
+#
+# So what may one read from a map? *Routing*: where a head fetches from, and inside one head the
+# greater weight is the greater effect. Not: which character mattered to the model. That is a
+# question of its own, and it is answered by changing the character.
+#
+# In the page you can try it yourself: switch heads and blocks off, and see what it would have said.
+
+# %%
+Playground(theirs, manual, 'The "if" statement is used for conditional ')
+
+# %% [markdown]
+# ## What we measured
+
+# %%
+claims = Claims("10_inside_the_heads")
+for claim in study.CLAIMS:
+    claims.add(claim.id, found)
+for claim in explanation.CLAIMS:
+    claims.add(claim.id, asked)
+claims
+
+# %% [markdown]
+# ## Ask yourself
+
+# %%
+quiz("10-quiz-circuit")
+
+# %%
+quiz("10-quiz-zero")
+
+# %%
+quiz("10-quiz-lens")
+
+# %% [markdown]
+# ## Further reading
+#
+# - N. Elhage et al., [*A Mathematical Framework for Transformer
+# Circuits*](https://transformer-circuits.pub/2021/framework/index.html), 2021: the stream as a
+# bus, models without MLPs, why one layer is not enough.
+# - C. Olsson et al., [*In-context Learning and Induction
+#   Heads*](https://arxiv.org/abs/2209.11895), 2022.
+# - S. Jain and B. Wallace, [*Attention is not
+#   Explanation*](https://arxiv.org/abs/1902.10186), 2019;
+#   and S. Wiegreffe and Y. Pinter, [*Attention is not not
+#   Explanation*](https://arxiv.org/abs/1908.04626), 2019.
+# - nostalgebraist, [*interpreting GPT: the logit
+#   lens*](https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens), 2020.
+# - G. Xiao et al., [*Efficient Streaming Language Models with Attention
+#   Sinks*](https://arxiv.org/abs/2309.17453), 2023.
+# - G. Kobayashi et al., [*Attention is Not Only a Weight*](https://arxiv.org/abs/2004.10102), 2020.
+#
+# **Before:** [lesson 09](09_language_model.ipynb), a model that writes. **Next:** lesson 11, in
+# writing: a published language model speaks through your code.
