@@ -444,7 +444,7 @@ print(f"{len(text.vocabulary)} different characters; one who knows their frequen
 quiz("09-first-words")
 
 # %%
-STEPS, LENGTH, BATCH = 400, 128, 8
+STEPS, LENGTH, BATCH = 300, 128, 8
 torch.manual_seed(0)
 model = LanguageModel(len(text.vocabulary), 128, 4, 3, block=lambda: MyBlock(128, 4))
 generator = torch.Generator().manual_seed(0)
@@ -457,14 +457,14 @@ def loss():
 
 
 watch = figures.LiveCurve(
-    "What does it learn in 400 steps?",
+    f"What does it learn in {STEPS} steps?",
     STEPS,
     held_out=lambda: text.losses(model, LENGTH, windows=32).mean(),
     sample=lambda: write(model, text, prompt, 60),
     times=4,
 )
 curve = fit(
-    model, loss, steps=STEPS, learning_rate=3e-3, warm_up=40, decay=True,
+    model, loss, steps=STEPS, learning_rate=3e-3, warm_up=30, decay=True,
     weight_decay=0.1, clip=1.0, watch=watch,
 )  # fmt: skip
 
