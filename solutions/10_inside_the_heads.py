@@ -306,7 +306,7 @@ def restored(clean, corrupted, patched, length):
 restored = check(restored)
 
 # %% tags=["after-prediction"]
-other = study.broken(unseen, torch.Generator().manual_seed(1))
+other = study.corrupted(unseen, torch.Generator().manual_seed(1))
 with torch.no_grad():
     clean, corrupted = study.nats(model, unseen), study.nats(model, other)
     for name, heads in kept.items():

@@ -12,12 +12,15 @@ from tfcourse.experiments.explanation import (
     agreement,
     apart,
     effects,
+    found_unheard,
     importance,
     look,
     others,
     rank_correlation,
     reweighted,
-    shares,
+    told,
+    unheard,
+    usual,
     windows,
     without_each_key,
 )
@@ -98,7 +101,18 @@ def test_its_own_weights_change_nothing_and_off_is_off(model, tokens, text):
     assert same.all()
     with replaced_heads(model, {("blocks.1.attention", 0): 0.0}):
         other = model(tokens[None])[0, -1]
-    assert text.off(1, 0)[0].item() == pytest.approx(kl(model, tokens, other), rel=1e-3)
+    assert text.off(1, 0, 0.0) == pytest.approx(kl(model, tokens, other), rel=1e-3)
+
+
+def test_the_mean_of_one_text_is_what_its_head_gives(model, tokens, text):
+    """And over more texts it is their mean."""
+    own = usual(model, tokens[None])
+    assert own.shape == (2, 2, 8)
+    assert text.off(1, 0, own[1, 0]) < 1e-9
+    other = usual(model, tokens.flip(0)[None])
+    both = usual(model, torch.stack([tokens, tokens.flip(0)]))
+    assert torch.allclose(both, (own + other) / 2, atol=1e-5)
+    assert text.off(1, 0, both[1, 0]) > 1e-6
 
 
 def test_importance_is_of_the_text_itself(model, tokens):
@@ -124,11 +138,11 @@ def test_other_weights_are_weights():
 
 
 def test_reweighted_finds_what_goes_unheard(text):
-    found = reweighted(text, torch.Generator().manual_seed(0))
+    found = reweighted(text, torch.zeros(2, 2, 8), torch.Generator().manual_seed(0))
     assert [(case["layer"], case["head"]) for case in found] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     for case in found:
         assert case["off"] > 0
-        assert 0 <= case["even"][0] <= 1
+        assert min(case["even"], case["shuffled"]) > 0
         assert 0 <= case["farthest"] <= 1
 
 
@@ -138,8 +152,9 @@ def test_a_head_without_a_say_may_look_anywhere(model, tokens):
     mute.load_state_dict(model.state_dict())
     with torch.no_grad():
         mute.blocks[1].attention.out.weight.zero_()
-    case = reweighted(LastToken(mute, tokens), torch.Generator().manual_seed(0))[3]
-    assert max(case["off"], case["even"][1]) < 1e-9
+    means = usual(mute, tokens[None]) + 1
+    case = reweighted(LastToken(mute, tokens), means, torch.Generator().manual_seed(0))[3]
+    assert max(case["off"], case["even"]) < 1e-9
     assert case["farthest"] > 0.5
 
 
@@ -169,20 +184,28 @@ def test_agreement_of_what_is_made_to_agree():
     assert found["layers"]["effect"] == [1.0, 1.0]
     assert found["layers"]["importance"][1] == -1.0
     assert found["layers"]["importance, elsewhere"][1] > -0.8
+    seen["importance"] = torch.arange(N).expand(3, N) ** 2.0
+    assert agreement(seen)["position"] == 1.0
 
 
-def test_shares():
-    heard = {"off": 0.5, "even": (0.9, 0.3), "shuffled": (0.8, 0.001), "farthest": 0.4}
-    mute = {"off": 0.0, "even": (0.9, 0.0), "shuffled": (0.2, 0.0), "farthest": 0.9}
-    of_one = {"even": 0.0, "shuffled": 1.0, "any": 0.0, "cases": 1}
-    none = {"even": None, "shuffled": None, "any": None, "cases": 0}
-    assert shares([heard, mute]) == {
-        "all": {"even": 0.5, "shuffled": 0.5, "any": 0.5, "cases": 2},
-        "say": of_one,
-        "some": none,
-        "much": of_one,
+def test_unheard_goes_by_the_say_of_a_head():
+    cases = [
+        {"off": off, "farthest": moved}
+        for off, moved in ((0.5, 0.4), (0.5, 0.6), (0.05, 0.5), (0.01, 0.1), (0.0, 0.9))
+    ]
+    assert unheard(cases) == {
+        "little": {"cases": 2, "moved": 1},
+        "some": {"cases": 1, "moved": 1},
+        "much": {"cases": 2, "moved": 1},
     }
-    assert shares([heard | {"off": 0.05}])["some"] == of_one
+
+
+def test_sets_without_a_case_are_left_out():
+    found = [{"cases": 4, "moved": 1}, {"cases": 0, "moved": 0}, {"cases": 1, "moved": 1}]
+    runs = [{"arm": TRAINED, "unheard": {"much": group}} for group in found]
+    assert found_unheard({"runs": runs}, "much") == [0.25, 1.0]
+    assert told({"runs": runs}, "much", TRAINED) == "40% of 5"
+    assert told({"runs": runs[1:2]}, "much", TRAINED) == "no case"
 
 
 def test_two_seeds_share_no_window():
@@ -197,7 +220,7 @@ def test_two_seeds_share_no_window():
 
 def test_a_look_at_a_window(model, tokens):
     window = torch.cat([tokens, tokens[:1]])
-    found = look(model, window, torch.Generator().manual_seed(0))
+    found = look(model, window, torch.zeros(2, 2, 8), torch.Generator().manual_seed(0))
     logits = model(tokens[None])[0]
     wanted = torch.nn.functional.cross_entropy(logits[-1:], tokens[:1]).item()
     assert found["loss"].item() == pytest.approx(wanted, rel=1e-4)
@@ -217,7 +240,7 @@ def judged(**changes):
             "importance": [told["importance"]] * 2,
             "importance, elsewhere": [told["elsewhere"]] * 2,
         },
-        "shares": {name: {"any": told[name]} for name in ("some", "much")} | {"say": {"any": 0.6}},
+        "unheard": {n: {"cases": 10, "moved": 10 * told[n]} for n in ("some", "much")},
         "first token": {"weight": [[told["first"], 0.0]], "size": [[told["size"], 1.0]]},
     }
     runs = [{"arm": arm, "loss": 1.0, **run} for arm in (TRAINED, UNTRAINED) for _ in range(5)]

@@ -14,7 +14,7 @@ from tfcourse.experiments.induction import (
     AttentionOnly,
     Course,
     best,
-    broken,
+    corrupted,
     costs,
     fed,
     fed_by,
@@ -68,7 +68,7 @@ def test_texts_repeat_or_do_not(text):
     other = texts(NOTHING, 8, 10, torch.Generator().manual_seed(1))
     assert other.shape == text.shape
     assert (other[:, :10] == other[:, 10:]).float().mean() < 0.2
-    half = broken(text, torch.Generator().manual_seed(2))
+    half = corrupted(text, torch.Generator().manual_seed(2))
     assert torch.equal(half[:, 10:], text[:, 10:])
     assert (half[:, :10] == text[:, :10]).float().mean() < 0.2
 
@@ -114,10 +114,10 @@ def test_switching_off_the_first_layer_cannot_touch_its_own_scores(model, text):
 def test_all_heads_of_the_clean_run_bring_back_almost_nothing_untrained(model, text):
     found = restored(model, text, torch.Generator().manual_seed(3))
     assert found["clean"] == pytest.approx(halves(model, text)[1], abs=1e-3)
-    other = broken(text, torch.Generator().manual_seed(3))
-    assert found["broken"] == pytest.approx(halves(model, other)[1], abs=1e-3)
+    other = corrupted(text, torch.Generator().manual_seed(3))
+    assert found["corrupted"] == pytest.approx(halves(model, other)[1], abs=1e-3)
     assert [len(row) for row in found["heads"]] == [4, 4]
-    assert len(found["layers"]) == 2
+    assert len(found["layers"]) == len(found["layers, another text"]) == 2
 
 
 def test_the_course_finds_the_fall_and_the_head():
@@ -146,6 +146,13 @@ def test_held_out_texts_are_the_same_for_every_arm():
     assert held_out(3, 30).shape == (256, 60)
 
 
+PATCHED = {
+    "heads": [[0.0, -0.1], [0.5, 0.3]],
+    "layers": [-0.2, 1.0],
+    "layers, another text": [-0.3, -0.5],
+}
+
+
 def a_run(arm, **changes):
     """A run in which all came out as the course says."""
     scores = {"induction": [[0.1, 0.1], [0.9, 0.4]], "previous": [[0.1, 0.8], [0.1, 0.1]]}
@@ -157,7 +164,7 @@ def a_run(arm, **changes):
             "loss": 0.2, "after": scores, "head at": 110, "half fallen": 120, "fall": [110, 140],
             "costs": [[0.0, 3.0], [4.0, 0.1]], "costs, mean": [[0.0, 3.0], [4.0, 0.1]],
             "fed": [0.9, 0.1],
-            "restored": {"heads": [[0.0, -0.1], [0.5, 0.3]], "layers": [-0.2, 1.0]},
+            "restored": PATCHED,
         }  # fmt: skip
     return run | changes
 
@@ -182,7 +189,12 @@ def judged(**changes):
         ),
         ({"fed": [0.1, 0.1]}, "previous-token-head-feeds-it", "does not hold here"),
         (
-            {"restored": {"heads": [[0.0, 0.4], [0.5, 0.3]], "layers": [0.5, 1.0]}},
+            {"restored": PATCHED | {"heads": [[0.0, 0.4], [0.5, 0.3]]}},
+            "needed-is-not-carrying",
+            "does not hold here",
+        ),
+        (
+            {"restored": PATCHED | {"layers, another text": [0.0, 0.95]}},
             "needed-is-not-carrying",
             "does not hold here",
         ),

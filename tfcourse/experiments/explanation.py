@@ -31,7 +31,7 @@ from tfcourse.claims.claim import (
 from tfcourse.experiments import main, manual, mean_and_spread
 from tfcourse.experiments.characters import thinned
 from tfcourse.experiments.study import losses
-from tfcourse.inside import attention_maps, replaced_heads, replaced_weights
+from tfcourse.inside import attention_maps, head_outputs, replaced_heads, replaced_weights
 from tfcourse.models import LanguageModel
 
 TOKENS = 48
@@ -39,6 +39,7 @@ TRAINED, UNTRAINED = "trained", "untrained"
 ARMS = (TRAINED, UNTRAINED)
 LITTLE, MUCH = 0.01, 0.1  # nats
 FAR = 0.5  # total variation
+GROUPS = (("little", -1.0, LITTLE), ("some", LITTLE, MUCH), ("much", MUCH, math.inf))  # by say
 SETTINGS = {
     "arms": list(ARMS),
     "pilot_seeds": [0, 1, 2, 3, 4, 20, 21, 22, 50, 51, 52, 53, 54],  # seen as rules were written
@@ -86,10 +87,14 @@ class LastToken:
         logits = self.model(self.tokens[-1:].expand(variants, 1), caches=caches)[:, -1]
         return logits.double().log_softmax(-1)
 
-    def off(self, layer: int, head: int) -> tuple[Tensor, Tensor]:
-        """As `fetching`, of one variant in which a head gives nothing."""
-        with replaced_heads(self.model, {(self.names[layer], head): 0.0}):
-            return self._beside(self._says(1))
+    def off(self, layer: int, head: int, instead: Tensor | float) -> float:
+        """What it does to what is said when a head gives something else: KL in nats.
+
+        Args:
+            instead: (d_head,), what `usual` says; or 0.0.
+        """
+        with replaced_heads(self.model, {(self.names[layer], head): instead}):
+            return self._beside(self._says(1))[0].item()
 
     def fetching(self, heads: dict[tuple[int, int], Tensor]) -> tuple[Tensor, Tensor]:
         """What other weights in some heads do to what is said.
@@ -109,6 +114,14 @@ class LastToken:
     def _beside(self, other: Tensor) -> tuple[Tensor, Tensor]:
         kl = (self.says.exp() * (self.says - other)).sum(-1).clamp(min=0)
         return kl, other.argmax(-1) == self.says.argmax(-1)
+
+
+@torch.no_grad()
+def usual(model: LanguageModel, texts: Tensor) -> Tensor:
+    """What every head gives at the last token, the mean over texts: (layers, heads, d_head)."""
+    with head_outputs(model) as kept:
+        model(texts)
+    return torch.stack([heads[:, :, -1].mean(0) for heads in kept.values()])
 
 
 def without_each_key(weights: Tensor) -> Tensor:
@@ -163,13 +176,16 @@ def apart(weights: Tensor, rows: Tensor) -> Tensor:
     return (weights - rows).abs().sum(-1) / 2
 
 
-def reweighted(text: LastToken, generator: torch.Generator) -> list[dict]:
+def reweighted(text: LastToken, means: Tensor, generator: torch.Generator) -> list[dict]:
     """Of every head: how far its weights can be changed with nothing else said.
 
+    Args:
+        means: what `usual` says of the model.
+
     Returns:
-        for each: layer, head; "off", the KL when it gives nothing; "even" and "shuffled", distance
-        of the weights and KL (the mean over the shuffled); "farthest", the greatest distance of
-        any other weights tried that change less than `LITTLE` nats and leave the likeliest token.
+        for each: layer, head; "off", the KL when it gives its mean; "even" and "shuffled", the KL
+        with such weights (the mean over the shuffled); "farthest", the greatest distance of any
+        other weights tried that change at most `LITTLE` nats and leave the likeliest token.
     """
     found = []
     layers, heads, _ = text.weights.shape
@@ -184,9 +200,9 @@ def reweighted(text: LastToken, generator: torch.Generator) -> list[dict]:
             {
                 "layer": layer,
                 "head": head,
-                "off": text.off(layer, head)[0].item(),
-                "even": (distance[0].item(), kl[0].item()),
-                "shuffled": (distance[shuffled].mean().item(), kl[shuffled].mean().item()),
+                "off": text.off(layer, head, means[layer, head]),
+                "even": kl[0].item(),
+                "shuffled": kl[shuffled].mean().item(),
                 "farthest": unheard.max().item() if len(unheard) else 0.0,
             }
         )
@@ -236,7 +252,7 @@ def windows(seed: int, count: int) -> Tensor:
     return ids[starts[:, None] + torch.arange(TOKENS + 1)]
 
 
-def look(model: LanguageModel, window: Tensor, generator: torch.Generator) -> dict:
+def look(model: LanguageModel, window: Tensor, means: Tensor, generator: torch.Generator) -> dict:
     """All that is measured on one window: tensors (layers, heads, …) and the rows of `reweighted`.
 
     Three guesses at what a key matters to a head: its weight; that times the size of what the key
@@ -253,7 +269,7 @@ def look(model: LanguageModel, window: Tensor, generator: torch.Generator) -> di
         "layer effect": effect["layer"],
         "importance": importance(model, window[:-1], generator),
         "loss": -text.says[0, window[-1]],
-        "changed": reweighted(text, generator),
+        "changed": reweighted(text, means, generator),
     }
 
 
@@ -268,10 +284,12 @@ def rounded(values: Tensor) -> list:
 def agreement(seen: dict[str, Tensor]) -> dict[str, dict]:
     """Rank correlations over the keys of the last query: of every head, of every layer's mean.
 
-    "elsewhere": with the weights that the same heads have in another window.
+    "elsewhere": with the weights that the same heads have in another window. "position": of the
+    characters' mere places, later ones first, with what they matter.
     """
     weight, effect = seen["weight"], seen["effect"]  # (windows, layers, heads, keys)
     matters = seen["importance"][:, None]  # (windows, 1, keys)
+    places = torch.arange(matters.shape[-1]).expand_as(matters)
     layer = weight.mean(2)
     top = weight.argmax(-1) == effect.argmax(-1)
     heads = {
@@ -290,34 +308,20 @@ def agreement(seen: dict[str, Tensor]) -> dict[str, dict]:
     return {
         "heads": {name: rounded(values) for name, values in heads.items()},
         "layers": {name: rounded(values) for name, values in layers.items()},
+        "position": round(rank_correlation(places, matters).mean().item(), 4),
     }
 
 
-def shares(cases: list[dict]) -> dict:
-    """How often weights can be changed by `FAR` with at most `LITTLE` nats of change.
+def unheard(cases: list[dict]) -> dict:
+    """How many heads' weights can be moved by `FAR` with at most `LITTLE` nats of change.
 
-    Of all heads of all windows, "all"; of those that have a "say": switched off, they change more
-    than `LITTLE` nats; and of these in two, "some" up to `MUCH` nats and "much" above. None where
-    there are none.
+    Of those whose say is "little", up to `LITTLE` nats when they give their mean; "some", up to
+    `MUCH`; and "much", above.
     """
-
-    def share(of, test):
-        return round(sum(map(test, of)) / len(of), 4) if of else None
-
-    def unheard(kind):
-        return lambda case: case[kind][0] >= FAR and case[kind][1] <= LITTLE
-
     found = {}
-    for name, low, high in (
-        ("all", -1.0, math.inf),
-        ("say", LITTLE, math.inf),
-        ("some", LITTLE, MUCH),
-        ("much", MUCH, math.inf),
-    ):
+    for name, low, high in GROUPS:
         of = [case for case in cases if low < case["off"] <= high]
-        found[name] = {kind: share(of, unheard(kind)) for kind in ("even", "shuffled")}
-        found[name]["any"] = share(of, lambda case: case["farthest"] >= FAR)
-        found[name]["cases"] = len(of)
+        found[name] = {"cases": len(of), "moved": sum(case["farthest"] >= FAR for case in of)}
     return found
 
 
@@ -325,8 +329,8 @@ def nats(changed: list[list[dict]], layers: int) -> dict[str, list]:
     """The mean KL of each change of a head: layers of heads."""
     kl = {
         "off": [[case["off"] for case in cases] for cases in changed],
-        "even": [[case["even"][1] for case in cases] for cases in changed],
-        "shuffled": [[case["shuffled"][1] for case in cases] for cases in changed],
+        "even": [[case["even"] for case in cases] for cases in changed],
+        "shuffled": [[case["shuffled"] for case in cases] for cases in changed],
     }
     return {
         kind: rounded(torch.tensor(rows).unflatten(1, (layers, -1))) for kind, rows in kl.items()
@@ -341,8 +345,10 @@ def one(arm, *, rate=None, seed, steps, watch=None) -> dict:
     began = time.monotonic()
     model, generator = make(arm, seed), torch.Generator().manual_seed(seed)
     found, curve = [], []
-    for window in windows(seed, steps):
-        found.append(look(model, window, generator))
+    texts = windows(seed, steps)
+    means = usual(model, texts[:, :-1])
+    for window in texts:
+        found.append(look(model, window, means, generator))
         curve.append(found[-1]["effect"].sum(-1).mean().item())
         if watch is not None:
             watch(curve)
@@ -352,7 +358,7 @@ def one(arm, *, rate=None, seed, steps, watch=None) -> dict:
     return {
         "loss": round(seen["loss"].mean().item(), 4),
         **agreement(seen),
-        "shares": shares([case for cases in changed for case in cases]),
+        "unheard": unheard([case for cases in changed for case in cases]),
         "nats": nats(changed, sizes.shape[1]),
         "first token": {
             "weight": rounded(seen["weight"][..., 0]),
@@ -401,32 +407,46 @@ def gains(results, arm: str = TRAINED) -> list:
 
 
 def found_unheard(results, group: str, arm: str = TRAINED) -> list[float]:
-    """The share of cases with other weights that say the same, of every set of windows."""
-    return [run[group]["any"] or 0.0 for run in losses(results, arm, key="shares")]
+    """The share of cases with other weights that say the same, of every set that has a case."""
+    runs = [run[group] for run in losses(results, arm, key="unheard")]
+    return [run["moved"] / run["cases"] for run in runs if run["cases"]]
+
+
+def pooled(results, group: str, arm: str) -> tuple[int, int]:
+    """Of all sets of windows together: cases, and those with other weights that say the same."""
+    runs = [run[group] for run in losses(results, arm, key="unheard")]
+    return sum(run["cases"] for run in runs), sum(run["moved"] for run in runs)
+
+
+def told(results, group: str, arm: str) -> str:
+    """What `pooled` has found, in words."""
+    cases, moved = pooled(results, group, arm)
+    return f"{moved / cases:.0%} of {cases}" if cases else "no case"
 
 
 def _not_explanation(results):
-    found, halfway = gains(results), [0.5] * len(losses(results, TRAINED))
+    found = gains(results)
     tell = [run["importance"] for run in losses(results, TRAINED, key="layers")]
     mean = [sum(column) / len(column) for column in zip(*tell, strict=True)]
-    some, much, control = (
-        found_unheard(results, *of) for of in (["some"], ["much"], ["say", UNTRAINED])
-    )
     said = (
         f"rank correlation of a layer's weights with what characters matter "
         f"{', '.join(f'{m:.2f}' for m in mean)}, over another text's weights "
         f"{', '.join(map(str, found))}; other weights that say the same in "
-        f"{mean_and_spread(some)[0]:.0%} of the cases where a head has some say, in "
-        f"{mean_and_spread(much)[0]:.0%} where much (untrained {mean_and_spread(control)[0]:.0%})"
+        f"{told(results, 'some', TRAINED)} cases where a head has some say, in "
+        f"{told(results, 'much', TRAINED)} where much"
     )
     silent = _either(all(g.high < GAIN for g in found), any(g.low >= GAIN for g in found))
-    free = [lower(paired(halfway, shares)) for shares in (some, much)]
+    free = [_at_least_half(found_unheard(results, group)) for group in ("some", "much")]
     if silent == free[0] == HOLDS:
         if free[1] == HOLDS:
             return Judged(said, HOLDS)
         return Judged(said, ONLY_IF, "the head has no great say in what comes next")
     none = silent == NOT_HERE and free == [NOT_HERE, NOT_HERE]
     return Judged(said, NOT_HERE if none else CANNOT_TELL)
+
+
+def _at_least_half(shares):
+    return lower(paired([0.5] * len(shares), shares)) if len(shares) > 1 else CANNOT_TELL
 
 
 def _either(yes: bool, no: bool) -> str:
@@ -483,9 +503,10 @@ CLAIMS = (
         f"replaced, by a rank correlation higher by {GAIN} than the weights of another text do. "
         "Other weights: in surely half of the cases or more there are weights at a distance of "
         f"{FAR} or more that change at most {LITTLE} nats, less than a hundredth of the model's "
-        "loss, and leave the likeliest character; asked where a head has some say (off, it costs "
-        f"{LITTLE} to {MUCH} nats) and where it has much. Holds if all come out so; holds only if "
-        "… where much say is the exception; does not if none does.",
+        "loss, and leave the likeliest character; asked where a head has some say (with its mean "
+        f"in its place, what is said moves by {LITTLE} to {MUCH} nats) and where it has much. "
+        "Holds if all come out so; holds only if … where much say is the exception; does not if "
+        "none does.",
         _not_explanation,
         source="Jain and Wallace, Attention is not Explanation, 2019, abstract",
         link="https://arxiv.org/abs/1902.10186",
