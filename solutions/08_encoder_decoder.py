@@ -4,8 +4,8 @@
 # ![](drawings/map.svg)
 #
 # **How does a network read in one form and write in another?** The Transformer was not invented to
-# chat. In 2017 it translated: an **encoder** reads a German sentence, a **decoder** writes the
-# English one, word by word, and looks back at the German with every word. T5 and Whisper are built
+# chat. In 2017 it translated: an **encoder** reads an English sentence, a **decoder** writes the
+# German one, word by word, and looks back at the English with every word. T5 and Whisper are built
 # like that to this day.
 #
 # You have every part: the encoder's block, the decoder's block, cross-attention. At the end of this
@@ -42,10 +42,11 @@ from tfcourse.widgets import AttentionMap
 #
 # ![](drawings/encoder_decoder.svg)
 #
-# On the left the encoder: its blocks see the whole source, and what they make of it is normalized
-# once and handed over. On the right the decoder: each of its blocks looks at what has been written
-# so far, then asks the source by cross-attention, then thinks (the MLP). The **head** makes
-# [logits](glossary.ipynb#cell-id=logits) for the next token.
+# On the left the encoder: its blocks see the whole source, and what they make of it is handed over.
+# (The paper's blocks are post-norm and end with a norm; an encoder of pre-norm blocks needs one
+# more at its end.) On the right the decoder: each of its blocks looks at what has been written so
+# far, then asks the source by cross-attention; then the MLP works on each token alone. The **head**
+# makes [logits](glossary.ipynb#cell-id=logits) for the next token.
 #
 # The paper's base model has six blocks on each side, d_model = 512, 8 heads, d_ff = 2048, and a
 # vocabulary of about 37,000 tokens. One table serves three times: it embeds the source, it embeds
@@ -78,14 +79,14 @@ print(f"PyTorch's nn.Transformer has {count_parameters(torchs) - without_table} 
       "without its table: two last norms that the paper does not have")  # fmt: skip
 
 # %% [markdown]
-# The paper's table says 65 million. The difference is in the vocabulary: "about 37,000" is not
-# 37,000.
+# The paper's table says 65 million. Its vocabulary is "about 37,000": a larger one would explain
+# the difference, but the paper does not say.
 #
 # ## A task that fits
 #
-# Translation from German takes days on eight GPUs. So we take a language that is small and still
-# has what makes translation hard: words in another order, several ways to say the same thing,
-# letters that become numbers. **Dates.** Six formats in, one out:
+# The paper's base model learned for half a day on eight GPUs. So we take a language that is small
+# and still has what makes translation hard: words in another order, several ways to say the same
+# thing, words that become something else. **Dates.** Several formats in, one out:
 
 # %%
 dates = Dates()
@@ -93,9 +94,9 @@ for text, iso in dates.texts(8, torch.Generator().manual_seed(0)):
     print(f"{text:>28}  →  {iso}")
 
 # %% [markdown]
-# There are 73,049 days from 1900 to 2099. A tenth of them is
-# [held out](glossary.ipynb#cell-id=held-out-loss): the model never sees these days in training, in
-# none of the formats. So a table learned by heart will not do.
+# Of all days from 1900 to 2099 a tenth is [held out](glossary.ipynb#cell-id=held-out-loss): the
+# model never sees these days in training, in none of the formats. So a table learned by heart will
+# not do.
 #
 # A token is here a character. There are three special ones besides: **padding** fills short sources
 # up to the width of the batch, **start** is what the decoder reads first, and **stop** is what it
@@ -270,7 +271,8 @@ smoothed_loss = check(smoothed_loss)
 #
 # The last term is the [**weight decay**](glossary.ipynb#cell-id=weight-decay): each weight loses a
 # small share of itself. It stands apart from the gradient. (Where it is added to g instead, it gets
-# divided by √v̂ as well. That was Adam's way; the W of AdamW stands for taking it out.)
+# divided by √v̂ as well. That is how it was usually added to Adam; AdamW keeps it apart, W for
+# weight decay.) ε (`eps`) is a tiny number, so that nothing is divided by 0.
 #
 # ### Exercise · one step by hand
 #
@@ -308,15 +310,16 @@ print("by hand: ", [round(x, 6) for x in moved.tolist()])
 print("PyTorch's:", [round(x, 6) for x in weight.tolist()])
 
 # %% [markdown]
-# All by the learning rate. m̂ is g, √v̂ is |g|, and what is left is the sign. That is why one
-# learning rate suits all weights of a model, and why the *first* steps of Adam are so large for
-# weights whose gradient is tiny. (Warm-up, [lesson 07](07_going_deep.ipynb), is there for these.)
+# All four move by the learning rate. m̂ is g, √v̂ is |g|, and what is left is the sign. So the rate
+# says how far a weight moves, not the gradient. In the first step a weight with a tiny gradient
+# moves as far as any other. Smaller first steps, a warm-up ([lesson 07](07_going_deep.ipynb)),
+# limit that.
 #
 # ## Train it
 #
-# The model is yours, and so is what it reads and says. (The loss is PyTorch's, without smoothing,
-# since the graded exercise has no answer of ours to stand in for yours. And PyTorch's AdamW takes
-# the steps: it does your step for all weights in one go.) 300 batches of 64 dates.
+# The model is yours, and so is what it reads and says. (The loss here is PyTorch's, without
+# smoothing: `smoothed_loss` is graded, so the notebook has to run without it. And PyTorch's AdamW
+# takes the steps: it does your step for all weights in one go.)
 
 
 # %%
@@ -350,7 +353,7 @@ curve = fit(
     steps=STEPS,
     learning_rate=1e-2,
     warm_up=30,
-    decay=True,
+    decay=True,  # the rate falls along a cosine; this is not the decay of the weights
     clip=1.0,
     watch=watch,
 )
@@ -360,9 +363,9 @@ curve = fit(
 #
 # How good is it? A date counts only if all of its digits are right. `written` and `wanted` are
 # (count, n): in `wanted` each row holds one stop token. What stands behind the stop is thrown away,
-# so it must not count; but the stop itself must be there. Give the share of texts that are right
-# from the first token to the stop, a tensor without axes. The code flatters: there are two bugs in
-# it.
+# so it must not count; but the stop itself must be there. (Our dates all stop at the same place;
+# other texts do not.) Give the share of texts that are right from the first token to the stop, a
+# tensor without axes. The code flatters: there are two bugs in it.
 
 
 # %% exercise="exact_matches" difficulty=2 minutes=10
@@ -388,20 +391,22 @@ with torch.no_grad():
 print(f"loss on unseen days, with teacher forcing: {unseen_loss:.3f} nats a token")
 
 # %% [markdown]
-# **Predict**: first for a loss that is easy to reckon with, then, from the loss above, for your own
-# model.
+# **Predict**: first for a loss that is easy to calculate with, then, from the loss above, for your
+# own model.
 
 # %%
 quiz("08-exact")
 
 # %% tags=["after-prediction"]
 wanted = unseen.target[:, 1:]
-written = F.pad(write(model, unseen.source, unseen.lengths), (0, 12))[:, : wanted.shape[1]]
+written = F.pad(write(model, unseen.source, unseen.lengths), (0, 12))
+written = written[:, : wanted.shape[1]]  # as wide as what is wanted
 right = exact_matches(written, wanted, dates.STOP).item()
 print(f"written freely, right to the last digit: {right:.1%} of 500 unseen days")
 
 # %% [markdown]
-# Try it on dates of your own, and on some that do not exist:
+# Try it on dates of your own, and on two that it cannot know: one does not exist, one is from
+# before 1900.
 
 # %%
 MINE = ["4 jul 1976", "31.12.1999", "29th of february 2024", "30 feb 2021", "3 mar 1521"]
@@ -428,7 +433,7 @@ quiz("08-align")
 # blocks.
 
 # %% tags=["after-prediction"]
-text = "13th of october 1987"
+text = "3rd of march 2021"
 source, lengths = dates.encode([text])
 said = torch.cat([torch.full((1, 1), dates.START), write(model, source, lengths)], dim=1)
 with torch.no_grad(), attention_maps(model) as maps:
@@ -440,15 +445,17 @@ AttentionMap(
     [f"{read} → {wrote}" for read, wrote in itertools.pairwise(names)],
     list(text),
     names=["block 0", "block 1"],
-    title="Where does each digit come from?",
+    title="What does the decoder look at before each digit?",
 )
 
 # %% [markdown]
-# One sentence is an anecdote. The record has five models, each trained on other random numbers, and
-# asks for 200 dates: how much of the cross-attention lies on the very character that a digit comes
-# from? For the month that is any letter of its name. Beside it stands what even attention would
-# give, and a **control**: the same model, trained on the same sources and targets, paired at
-# random. What this one gets right it owes to the form of a date alone.
+# One sentence is an anecdote. The record has five models, each trained on other random numbers, for
+# longer than yours, and takes unseen dates that name their month: how much of the cross-attention
+# lies on the very character that a digit comes from, in the better one of the two blocks? For the
+# month that is any letter of its name. Beside it stands what even attention would give, and a
+# **control**: the same model, trained on the same sources and targets, paired at random. What this
+# one gets right it owes to the form of a date alone. *No positions* has no position vectors on
+# either side.
 
 # %%
 RETRAIN = False

@@ -3,10 +3,10 @@
 #
 # ![](drawings/map.svg)
 #
-# **How well can a text be foreseen, and what comes out if one lets a model foresee on and on?**
-# All that GPT, Llama and Claude are trained for is one thing: to say what comes next. Then one
-# draws a token from what they say, puts it behind the text, and asks again. That is all there is
-# to writing.
+# **How well can a text be predicted, and what comes out if a model goes on and on?** GPT, Llama and
+# Claude are first trained for one thing: to say what comes next. (To follow instructions they are
+# trained once more; that is not in this lesson.) To write, one draws a token from what the model
+# says, puts it behind the text, and asks again.
 #
 # In this lesson you measure how surprising a text is, and find the line that no honest model gets
 # under. Then you build a language model, of your own block, your own heads and your own rotary
@@ -89,8 +89,13 @@ for pair in ("ab", "ha"):
 
 # %% [markdown]
 # Since we know these distributions, we know how surprising the next symbol is, for one who knows
-# them as well. The mean over all pairs, each as often as it comes, is the
-# [**entropy rate**](glossary.ipynb#cell-id=entropy-rate) of the source:
+# them as well. The mean over all pairs ab, each as often as it comes, is the [**entropy
+# rate**](glossary.ipynb#cell-id=entropy-rate) of the source:
+#
+# $$h = -\sum_{a,b} \pi(ab) \sum_c p(c \mid ab) \log p(c \mid ab)$$
+#
+# Here π(ab) is how often the pair comes (`source.pairs`), and p(c | ab) how often c follows it
+# (`source.next`).
 
 # %% tags=["nbval-check-output"]
 often = source.pairs.sum(0)  # how often each symbol comes, whatever is before it
@@ -119,7 +124,7 @@ print(f"knowing all: entropy rate    {source.entropy_rate:.3f}")
 #
 # `p` and `q` are probabilities of one shape, (…, symbols): each row along the last axis sums to
 # one. Give KL(p ‖ q) in nats for each row, a tensor of shape (…). A symbol that p holds impossible
-# adds nothing, whatever q says of it: 0 · log 0 counts as 0. Write it of logarithms and sums.
+# adds nothing, whatever q says of it: 0 · log 0 counts as 0. Write it with logarithms and sums.
 
 
 # %% exercise="kl_divergence" difficulty=1 minutes=10
@@ -136,7 +141,7 @@ kl_divergence = check(kl_divergence)
 
 # %% [markdown]
 # Somebody who knows the frequencies only, and nothing of pairs: what does this belief cost? It
-# should be the difference between the two numbers above.
+# should be the difference between the last two numbers above.
 
 # %% tags=["nbval-check-output"]
 after_each_pair = kl_divergence(source.next, often.expand_as(source.next))  # (symbols, symbols)
@@ -153,8 +158,9 @@ print(f"{source.entropy_rate:.3f} + {cost:.3f} = {source.entropy_rate + cost:.3f
 # ![](drawings/language_model.svg)
 #
 # The head has a row for each token of the vocabulary, d_model numbers each; and so has the
-# embedding. Here they are one table, [tied](glossary.ipynb#cell-id=tied): a token is scored by how
-# well the stream fits the vector that it is read as. (GPT-2 does so; Llama keeps two tables.)
+# embedding. Here they are one table, [tied](glossary.ipynb#cell-id=tied): a token's score is the
+# dot product of the normalized stream with the token's own embedding. (GPT-2 does so; Llama keeps
+# two tables.)
 #
 # ### Exercise · the language model
 #
@@ -175,7 +181,7 @@ class LanguageModel(nn.Module):
         self.norm = nn.LayerNorm(d_model)
         self.head = nn.Linear(d_model, vocabulary, bias=False)
         self.head.weight = self.tokens.weight  # tied
-        nn.init.normal_(self.tokens.weight, std=d_model**-0.5)  # so that logits begin near 1
+        nn.init.normal_(self.tokens.weight, std=d_model**-0.5)  # logits about 1 in size
 
     def forward(self, tokens):
         ### BEGIN SOLUTION
@@ -190,13 +196,15 @@ class LanguageModel(nn.Module):
 LanguageModel = check(LanguageModel)
 
 # %% [markdown]
-# How much does tying save? For a small vocabulary nothing to speak of. For Llama-7B it would be a
-# table of 32,000 rows:
+# How much does tying save? That depends on how large the table is beside the blocks:
 
 # %% tags=["nbval-check-output"]
-llama = PRESETS["llama-7b"]
-would_save = llama.vocabulary * llama.d_model
-print(f"Llama-7B: {would_save / 1e6:.0f} million of its 6.7 billion parameters")
+for name, does in (("gpt2", "saves"), ("llama-7b", "would save")):
+    with torch.device("meta"):  # shapes without numbers
+        whole = count_parameters(PackageModel(PRESETS[name]))
+    would_save = PRESETS[name].vocabulary * PRESETS[name].d_model
+    print(f"{name}: it {does} {would_save / 1e6:.0f} million beside {whole / 1e6:,.0f} million: "
+          f"{would_save / whole:.0%}")  # fmt: skip
 
 # %% [markdown]
 # ## Down to the line
@@ -208,8 +216,8 @@ print(f"Llama-7B: {would_save / 1e6:.0f} million of its 6.7 billion parameters")
 quiz("09-line")
 
 # %% [markdown]
-# Only places that have two symbols before them count: nobody can know the first ones better. The
-# held-out loss is of texts that it has never seen.
+# Only places that have two symbols before them count: at the first ones, even one who knows the
+# source has less to go by. The held-out loss is of texts that it has never seen.
 
 # %%
 STEPS = 300
@@ -253,8 +261,8 @@ print(f"its KL divergence from the source: {gap:.4f}")
 
 # %% [markdown]
 # It comes down to the line and stays above it, and what is left above the line *is* the KL
-# divergence. (The two differ a little, since these texts are a sample.) It was told nothing of
-# pairs and chances. It saw letters.
+# divergence. (Gap and KL differ a little, since these texts are a sample.) It was told nothing of
+# pairs or probabilities; it only saw letters.
 #
 # Is that always so? The record has five runs, and two controls. *Shuffled*: the same texts, their
 # symbols in random order. There only the frequencies are left to learn, and the line is theirs.
@@ -275,19 +283,21 @@ curves = {arm: losses(found, arm, key="curve")[0] for arm in study.ARMS}
 figures.lines(
     range(10, 10 * len(curves["fresh text"]) + 1, 10),
     {f"{arm}, loss in training": curve for arm, curve in curves.items()},
-    title="Which training loss goes under the entropy of the source?",
+    title="How far under the entropy does each training loss go?",
     x_label="step",
     y_label="loss in nats",
     level=(found["rate"], "entropy rate"),
     markers=False,
-    alt="Fresh text comes down to the entropy rate and stays above it. Shuffled text stays at the "
-    "entropy of its frequencies. 32 texts that come again and again go far under the line.",
+    alt="Fresh text comes down to the entropy rate. Shuffled text stays at the entropy of its "
+    "frequencies. 32 texts that come again and again go far under the line.",
 )
 
 # %% [markdown]
-# The model of 32 texts gets far under the line: it recites. On new text it is worse than one that
-# guesses blindly. So the entropy holds for *honest* losses, those on text that one has not seen.
-# Whenever a loss looks too good, this is the first thing to ask: had it seen the text?
+# Fresh text comes down to the line; a single batch may fall a little under it by chance. On
+# held-out text, where the source is scored on the same symbols, no run does. The model of 32 texts
+# gets far under the line: it recites. On new text it is worse than one that guesses blindly. So the
+# entropy holds for *honest* losses, those on text that one has not seen. Whenever a loss looks too
+# good, this is the first thing to ask: had it seen the text?
 #
 # ## From nats to bits per byte
 #
@@ -429,21 +439,22 @@ def write(model, text, prompt, count, choose=lambda logits: torch.softmax(logits
 # %% [markdown]
 # ## Train it on a book
 #
-# The text is the manual that every Python brings along, 465,000 characters: what `help("if")`
-# prints. Or take **a text of your own**, in any language: put the file beside this notebook, as
-# plain text, and write its name below. 100,000 characters are enough for a start.
+# The text is the manual that every Python brings along: what `help("if")` prints. Or take **a text
+# of your own**, in any language: put the file beside this notebook, as plain text, and write its
+# name below. 100,000 characters are enough for a start.
 
 # %%
 TEXT_FILE = None  # for example "my_book.txt"
 text = CharacterText.from_file(TEXT_FILE) if TEXT_FILE else CharacterText(python_manual())
 prompt = text.decode(text.encode("The "[:4])) if not TEXT_FILE else text.decode([0])
-print(f"{len(text.vocabulary)} different characters; one who knows their frequencies loses "
-      f"{text.unigram_entropy():.2f} nats")  # fmt: skip
+count = sum(len(text.ids(part)) for part in ("train", "held out"))
+print(f"{count:,} characters, {len(text.vocabulary)} different ones; "
+      f"one who knows their frequencies loses {text.unigram_entropy():.2f} nats")  # fmt: skip
 
 # %%
 quiz("09-first-words")
 
-# %%
+# %% tags=["after-prediction"]
 STEPS, LENGTH, BATCH = 300, 128, 8
 torch.manual_seed(0)
 model = LanguageModel(len(text.vocabulary), 128, 4, 3, block=lambda: MyBlock(128, 4))
@@ -471,7 +482,7 @@ curve = fit(
 # %% tags=["after-prediction"]
 live = text.losses(model, LENGTH, windows=256).mean().item()
 print(f"held out: {live:.2f} nats a character = {text.bits_per_byte(live):.2f} bits per byte")
-print(write(model, text, prompt, LENGTH))
+print(write(model, text, prompt, LENGTH - len(prompt)))
 
 # %% [markdown]
 # These are your heads, your rotary positions, your block and your model. `fit` has warm-up and
@@ -567,9 +578,9 @@ def top_p(logits, p, temperature=1.0):
 top_p = check(top_p)
 
 # %% [markdown]
-# What do these settings do to a distribution? Three places of the manual: in the middle of a word,
-# at its beginning, and where nobody can know. Turn the temperature up until the tail
-# shows, then cut it off again. How many tokens does p = 0.9 keep in each?
+# What do these settings do to a distribution? Three beginnings in the manual's style: in the middle
+# of a word, after its first letter, and where nobody can know. Turn the temperature up until the
+# tail shows, then cut it off again. How many tokens does p = 0.9 keep in each?
 
 # %%
 places = ["The following expr", "A function is called w", 'If no exception is raised, the "']
@@ -593,9 +604,8 @@ for name, choose in ways.items():
     print(f"--- {name}\n{write(own, manual, 'The value ', 220, choose)}\n")
 
 # %% [markdown]
-# Is the greedy text always so? Ten prompts, 400 characters each. Counted is how much of a text
-# repeats 20 characters that stood in it before. The control is the manual itself, 400 characters
-# from the same ten places.
+# Is the greedy text always so? Take ten prompts, and count how much of a text repeats 20 characters
+# that stood in it before. The control is the manual itself, from the same ten places.
 
 # %% tags=["after-prediction"]
 
@@ -623,10 +633,10 @@ for name, values in shares.items():
     print(f"{name:>20}: {sum(values) / len(values):.0%} repeats, the worst text {max(values):.0%}")
 
 # %% [markdown]
-# Why? What has been written once is in the text now, and makes the same thing likelier the next
-# time ([lesson 10](10_inside_the_heads.ipynb) shows the heads
-# that do it). A draw leaves such a loop again. Always the likeliest
-# never does.
+# Why? One likely reason: what has been written once is in the text now, and makes the same thing
+# likelier the next time. ([Lesson 10](10_inside_the_heads.ipynb) finds heads that do this, in a
+# model of its own.) A draw can leave such a loop; the likeliest character mostly does not. And look
+# at the manual: it repeats itself, too. So a text without repeats is not "right" either.
 #
 # ## What the cache saves
 #
@@ -646,7 +656,7 @@ print(f"with and without a cache the same to 1e-5: {cache_gap < 1e-5}")
 quiz("09-cache")
 
 # %% [markdown]
-# Counted are the multiplications and additions of all matrix products for one more token, when the
+# We count the multiplications and additions of all matrix products for one more token, when the
 # text has 64 and when it has 512: in a model of these sizes, and in one of Llama-7B's. (Both are on
 # the device `meta`: shapes without numbers. There one can count, but not compute.)
 
@@ -676,7 +686,8 @@ for kind, cached in (("without", False), ("with a cache", True)):
               f"{late / 1e6:11,.1f} at 512: {late / early:.2f}×")  # fmt: skip
 
 # %% [markdown]
-# And the time, on your machine:
+# In the small model attention is already a large part at 512 tokens; in the large one the
+# projections and the MLP are nearly everything. And the time, on your machine:
 
 # %%
 
@@ -702,15 +713,15 @@ for name, cached in (("without", False), ("with a cache", True)):
 
 # %% [markdown]
 # What it costs is memory: for each token and each layer a key and a value, d_model numbers each
-# (fewer with [grouped-query attention](glossary.ipynb#cell-id=grouped-query-attention)). For a
-# model of 40 layers with d_model = 5120, in half precision:
+# (fewer with [grouped-query attention](glossary.ipynb#cell-id=grouped-query-attention)). OPT-13B
+# has 40 layers with d_model = 5120. In half precision:
 
 # %% tags=["nbval-check-output"]
 opt_13b = 2 * 40 * 5120 * 2  # k and v · layers · d_model · bytes
 print(f"{opt_13b / 1024:.0f} KB a token; a text of 2048 tokens: {2048 * opt_13b / 2**30:.1f} GB")
 
 # %% [markdown]
-# That is why servers count their users by the gigabytes of cache.
+# So the cache limits how many users a server can serve at once.
 #
 # ## Talk to it
 #
@@ -749,9 +760,21 @@ print(board.RULES)
 board.show()
 
 # %% [markdown]
-# What did each change buy? Each of them was tried by itself, on the same seeds, in the same
-# compute, with a learning rate of its own, in half the budget. Below 0 is better. (The interval is
-# that of the paired difference.)
+# What did each change buy? *Plain* has three blocks, windows of 64 characters, AdamW and a cosine.
+# Each change was tried by itself, on the same seeds, in the same compute, with a learning rate of
+# its own, in half the budget:
+#
+# - *128 from the start*: windows of 128; *short first*: of 32, then 64, then 128
+# - *two blocks* instead of three
+# - *hold, then fall*: the rate stays at its peak for half the budget
+# - *Muon*: another optimizer for the matrices
+# - *ReLU squared*: max(x, 0)² in the MLP; *RMSNorm, no biases*
+# - *trigram counts*: the logits begin at counts of what follows two characters
+# - *hashed contexts*: embeddings of the last two and three characters are added
+# - *the mixture*: two gated blocks, short first, hold then fall, counts of up to six characters,
+#   averaged weights
+#
+# Below 0 is better. (The interval is that of the paired difference.)
 
 # %% tags=["after-prediction"]
 raced = recorded("race")["results"]
@@ -762,12 +785,12 @@ for arm in list(racing.ARMS)[1:]:
     print(f"{arm:>20}: {paired(losses(raced, arm, key='bits'), plain)}")
 
 # %% [markdown]
-# The strongest idea is the oldest one: *count*. A table of what followed the last four characters
-# is made in a moment, and alone it is better than the plain network with all its training. Beside
-# a table, the network has to learn only what the table does not know. In a budget of days the
-# table is of no use. And see what did not help: longer windows from the start make a step dearer,
-# and of RMSNorm without biases one cannot tell. So a result about training holds for its budget.
-# Keep that in mind with every such result that you read.
+# The oldest idea goes furthest: *count*. A table of what followed the last few characters is made
+# in a moment, and alone (first line) it is better than the plain network with all its training.
+# Beside a table, the network has to learn only what the table does not know. And see what did not
+# help: longer windows from the start, of which each step costs more; and of ReLU squared and of
+# RMSNorm one cannot tell. A result about training holds for its budget: we have measured half a
+# minute, and say nothing about days. Keep that in mind with every such result that you read.
 #
 # ## What we measured
 
@@ -808,7 +831,7 @@ quiz("09-quiz-cache")
 #
 # - C. E. Shannon, [*Prediction and Entropy of Printed
 # English*](https://doi.org/10.1002/j.1538-7305.1951.tb01366.x), 1951: people guess the next
-# letter, and the entropy of English is between 0.6 and 1.3 bits.
+# letter, and the entropy of English is between 0.6 and 1.3 bits a letter.
 # - A. Radford et al., [*Language Models are Unsupervised Multitask
 # Learners*](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf),
 # 2019 (GPT-2).

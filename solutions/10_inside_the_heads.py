@@ -8,18 +8,19 @@
 # no plan of it. In this lesson you take one apart.
 #
 # You train a small model until a mechanism appears that large models have as well, see the moment
-# at which it does, and find its parts: by scoring heads, by switching them off, by putting what one
-# said in one run into another. Then you read out the stream between the blocks of the model of
-# [lesson 09](09_language_model.ipynb). And you measure how far a map of attention may be trusted as
-# an explanation. Every claim has a control that should show nothing.
+# at which it does, and find its parts: by scoring heads, by switching them off, by putting a head's
+# output from one run into another run. Then you read out the stream between the blocks of the model
+# of [lesson 09](09_language_model.ipynb). And you measure how far a map of attention may be trusted
+# as an explanation. Measurements have a control beside them, mostly one that should show nothing.
 #
 # *About 140 minutes. You need: lessons [01](01_attention.ipynb) (reading maps),
 # [06](06_transformer_block.ipynb) (the residual stream) and [09](09_language_model.ipynb) (the
 # model).*
 
 # %%
+import math
+
 import torch
-import torch.nn.functional as F
 
 from tfcourse import Claims, check, figures, hint, mine, quiz, reveal
 from tfcourse.experiments import explanation, mean_and_spread, recorded
@@ -52,10 +53,13 @@ print(" ".join(spelled))
 quiz("10-halves")
 
 # %% [markdown]
-# The model is as small as can be: two layers of attention, with four heads each, rotary positions,
-# and no MLP at all. Every layer adds to the stream what its heads have found:
+# The model is small: two layers of attention, with four heads each, rotary positions, and no MLP at
+# all. Every layer adds to the stream what its heads have found:
 #
 # $$x \leftarrow x + \mathrm{attention}(\mathrm{norm}(x))$$
+#
+# The length of a half changes from batch to batch. Otherwise a head could simply count back, and
+# would not have to compare letters.
 
 # %%
 STEPS = 600
@@ -66,8 +70,9 @@ unseen = study.held_out(0)  # 256 texts of 20 letters, each twice
 
 
 def loss():
-    length = torch.randint(8, 25, (1,), generator=generator).item()  # of a half
-    return study.nats(model, repeated_sequences(64, length, 32, generator)).mean()
+    shortest, longest = study.SHORTEST, study.LONGEST  # of a half
+    length = torch.randint(shortest, longest + 1, (1,), generator=generator).item()
+    return study.nats(model, repeated_sequences(64, length, len(LETTERS), generator)).mean()
 
 
 curve = fit(
@@ -82,12 +87,15 @@ curve = fit(
 
 # %% tags=["after-prediction"]
 first, second = study.halves(model, unseen)
-print(f"first half: {first:.2f} nats (guessing among 32 letters: 3.47); second half: {second:.2f}")
+guessing = math.log(len(LETTERS))
+print(f"first half: {first:.2f} nats (guessing among {len(LETTERS)} letters: {guessing:.2f}); "
+      f"second half: {second:.2f}")  # fmt: skip
 
 # %% [markdown]
-# (The held-out loss is that of the second half alone, the loss in training that of both.) For a
-# hundred steps next to nothing happens; then the second half becomes known within a few dozen
-# steps. What was found there?
+# (The held-out loss is that of the second half alone, the loss in training that of both. The first
+# half costs a little more than guessing: the model expects repeats where there are none.) For a
+# hundred steps little happens. Then, within fifty steps or so, the second half becomes known; the
+# rest is slow. What was found there?
 #
 # ## Who looks where?
 #
@@ -129,13 +137,15 @@ previous_token_score = check(previous_token_score)
 # Now the stripe. In `… q x f … q` the model has just read the second `q`, and should say `x`. A
 # head that looks for what followed *this* token the first time looks at the first `x`: one place
 # behind the earlier `q`. Such a head is called an [**induction
-# head**](glossary.ipynb#cell-id=induction-head) (Olsson et al., 2022).
+# head**](glossary.ipynb#cell-id=induction-head) (Olsson et al., 2022), if it does two things: it
+# looks there, and it makes that letter likelier. You score the first now; the second comes below.
 #
-# ### Exercise · who goes on with what stood there before?
+# ### Exercise · who looks at what came next the first time?
 #
 # The text is 2 · `length` tokens long, and its second half repeats the first. Give each head's mean
 # weight from a repeated token on the one that followed it the first time: (heads,). Take all tokens
-# of the second half but the last, whose follower in the first half would be the second half itself.
+# of the second half but the last one: what followed that the first time is the first token of the
+# second half.
 
 
 # %% exercise="induction_score" difficulty=2 minutes=12
@@ -158,7 +168,7 @@ for name, which in (("untrained", untrained), ("trained", model)):
         which(unseen)
     for layer, weights in enumerate(maps.values()):
         before = ", ".join(f"{s:.2f}" for s in previous_token_score(weights).tolist())
-        stripe = ", ".join(f"{s:.2f}" for s in induction_score(weights, 20).tolist())
+        stripe = ", ".join(f"{s:.2f}" for s in induction_score(weights, study.LENGTH).tolist())
         print(f"{name:>9}, layer {layer}: token before {before}; induction {stripe}")
 
 # %% [markdown]
@@ -180,6 +190,25 @@ for arm in study.ARMS:
           f"best induction score {score[0]:.2f} ± {score[1]:.2f}")  # fmt: skip
 
 # %% [markdown]
+# Why is one layer better than guessing? What would one lose who knows which letters the first half
+# holds, and how often, but not their order? And one who compares a single letter: finds all earlier
+# places of the letter that it has just read, and expects what came next at any of them?
+
+# %% tags=["after-prediction", "nbval-check-output"]
+half, n = study.LENGTH, 2 * study.LENGTH
+same = unseen[:, :, None] == unseen[:, None, :]  # (texts, tokens, tokens)
+bag = same[:, half + 1 :, :half].float().mean(-1)
+earlier = same[:, :-1, :-1] & torch.ones(n - 1, n - 1).tril(-1).bool()
+hits = earlier & same[:, 1:, 1:]  # what came next there is what comes next here
+one_letter = (hits.sum(-1) / earlier.sum(-1))[:, half:]
+print(f"who knows the letters, not their order: {-bag.log().mean():.2f} nats")
+print(f"who compares one letter:                {-one_letter.log().mean():.2f} nats")
+
+# %% [markdown]
+# One layer knows the letters and no more. And two layers do better than comparing one letter: a
+# letter may stand twice in the half, as `d` does in the example, and then they know more often
+# which one is meant. So they must compare more than one. How, we have not measured.
+#
 # ### When does it appear?
 #
 # The best induction score and the loss of the second half, in one run, every ten steps:
@@ -195,24 +224,27 @@ figures.lines(
         "best induction score": course["induction"],
         "best score for the token before": course["previous"],
     },
-    title="Does the head appear when the loss drops?",
+    title="Does the head appear when the loss drops? (first of five runs)",
     x_label="step",
     y_label="score, or share of the loss",
     markers=False,
-    alt="The score for the token before rises first. Then the best induction score rises and the "
-    "loss of the second half falls, at the same time.",
+    alt="Both scores rise between steps 100 and 150, together, and the loss of the second half "
+    "falls at the same time.",
 )
 
 # %% [markdown]
-# First a head learns to look one back. It is of little use by itself. Then, all at once, the second
-# layer can use what that head has written, and the loss drops.
+# One might expect the head that looks one back first, and later the one that uses it. But in all
+# five runs of the record they rise together, within some twenty steps, and the loss falls with
+# them. It looks as if each pulled the other up: alone, neither is of use.
 #
 # ## Switch a head off
 #
 # A map says where a head looks. Whether it *matters*, one learns by taking it away. One could put
 # zeros in its place. But a head that always gives something leaves a hole then, and the layers
-# behind have never seen such a hole. Better: what it gives *on average*. Then only what it knows of
-# this text is gone. ([**Ablation**](glossary.ipynb#cell-id=ablation).)
+# behind have never seen such a hole. Better: what it gives *on average*. Then what it knows of this
+# text is gone, and what it always gives stays. This is
+# [**ablation**](glossary.ipynb#cell-id=ablation). (In lesson 07 a part was missing from the start
+# of training. Here the model has learned with it.)
 #
 # ### Exercise · switch heads off
 #
@@ -238,16 +270,17 @@ mean_ablate = check(mean_ablate)
 # %%
 quiz("10-ablate")
 
+
 # %% tags=["after-prediction"]
-with torch.no_grad(), head_outputs(model) as kept:
-    model(unseen[:, :-1])
-cost = {}
-for layer in range(2):
+def without(which, layer, off):
+    """The second half's loss when some heads of a layer give their mean."""
     name = study.name_of(layer)
-    for head in range(4):
-        instead = mean_ablate(kept[name], [head])[:, head]
-        with replaced_heads(model, {(name, head): instead}):
-            cost[f"{layer}.{head}"] = study.halves(model, unseen)[1] - second
+    heads = mean_ablate(study.kept_heads(which, unseen)[name], off)
+    with replaced_heads(which, {(name, head): heads[:, head] for head in off}):
+        return study.halves(which, unseen)[1]
+
+
+cost = {f"{i}.{head}": without(model, i, [head]) - second for i in range(2) for head in range(4)}
 figures.bars(
     list(cost),
     list(cost.values()),
@@ -257,11 +290,21 @@ figures.bars(
     alt=", ".join(f"{name}: {value:+.2f}" for name, value in cost.items()),
 )
 
+# %% tags=["after-prediction"]
+fresh = study.halves(untrained, unseen)[1]
+change = max(abs(without(untrained, i, [head]) - fresh) for i in range(2) for head in range(4))
+print(f"untrained: no head changes more than {change:.2f} nats")
+worst = max(cost, key=cost.get)
+print(f"trained, without head {worst}: {second + cost[worst]:.2f} nats; guessing is {guessing:.2f}")
+for off in ([0, 1], [0, 1, 2], [0, 1, 2, 3]):
+    print(f"trained, without heads {off} of layer 1: {without(model, 1, off):.2f} nats")
+
 # %% [markdown]
-# One head of layer 0 costs nearly everything: without it, the second half is as unknown as the
-# first. The heads of layer 1 cost little each. They all do the same, and the others stand in. So
-# "this head costs little" does not mean that it does nothing. (What is left of the best induction
-# head's score without each head of layer 0?)
+# Without one head of layer 0 the second half costs more than guessing. The model does not become
+# unsure; layer 1 goes on copying, from wrong places. The heads of layer 1 cost little each, and
+# together nearly everything: they stand in for each other. So "this head costs little" does not
+# mean that it does nothing. And what is left of the best induction head's score without each head
+# of layer 0?
 
 # %% tags=["after-prediction"]
 whole = max(map(max, study.scores(model, unseen)["induction"]))
@@ -269,23 +312,24 @@ for head, left in enumerate(study.fed(model, unseen)):
     print(f"without head 0.{head}: {left:.2f} of {whole:.2f}")
 
 # %% [markdown]
-# Layer 0 writes to each token "the one before me is …". Layer 1 looks for its own token in *that*,
-# and so arrives one place further on. Two heads in a row: a **circuit**. And now you know why one
-# layer is not enough.
+# So the two work in a row: layer 0 writes to each token "the one before me is …". Layer 1 looks for
+# its own token in *that*, and so arrives one place further on. That is a **circuit**. And now you
+# know why one layer is not enough: there the keys know only themselves.
 #
 # ## From one run into another
 #
 # Switching off asks: is it needed? The opposite question is: does it carry the answer? Take a text
 # that repeats itself (*clean*), and the same text with another first half (*corrupted*): there the
-# second half cannot be known. Now run the corrupted one, but let one head say what it said in the
+# second half cannot be known. Now run the corrupted one, but let one head give what it gave in the
 # clean one. How much of the loss comes back? ([**Patching**](glossary.ipynb#cell-id=patching).)
 #
 # ### Find the bugs · what a patch brings back
 #
 # `clean`, `corrupted` and `patched` are losses, (batch, 2 · length − 1): entry i is the loss of
 # token i + 1. Give the share of what was lost that the patch brings back, over the places that can
-# be known, a tensor without axes. A patch that changes nothing gets 0, one that repairs all gets 1.
-# There are two bugs.
+# be known, a tensor without axes. (The first token of the second half is none of them: nothing
+# tells that the text begins again.) Take the means first, then the share. A patch that changes
+# nothing gets 0, one that repairs all gets 1. There are two bugs.
 
 
 # %% exercise="restored" difficulty=2 minutes=10
@@ -306,20 +350,32 @@ def restored(clean, corrupted, patched, length):
 restored = check(restored)
 
 # %% tags=["after-prediction"]
-other = study.corrupted(unseen, torch.Generator().manual_seed(1))
-with torch.no_grad():
-    clean, corrupted = study.nats(model, unseen), study.nats(model, other)
-    for name, heads in kept.items():
-        each = []
-        for chosen in ([0], [1], [2], [3], [0, 1, 2, 3]):
-            with replaced_heads(model, {(name, h): heads[:, h] for h in chosen}):
-                each.append(restored(clean, corrupted, study.nats(model, other), 20).item())
-        told = ", ".join(f"{share:+.0%}" for share in each[:4])
-        print(f"{name}: one head after the other {told}; all four {each[4]:+.0%}")
+corrupted_text = study.corrupted(unseen, torch.Generator().manual_seed(1))
+kept = study.kept_heads(model, unseen)  # name -> (texts, heads, tokens, d_head), of the clean run
+
+
+@torch.no_grad()
+def brought_back(name, chosen, shift=0):
+    """What these heads bring back; shifted, each text gets what another one's heads gave."""
+    heads = {(name, head): kept[name][:, head].roll(shift, 0) for head in chosen}
+    clean, corrupted = study.nats(model, unseen), study.nats(model, corrupted_text)
+    with replaced_heads(model, heads):
+        return restored(clean, corrupted, study.nats(model, corrupted_text), study.LENGTH).item()
+
+
+for name in kept:
+    told = ", ".join(f"{brought_back(name, [head]):+.0%}" for head in range(4))
+    print(f"{name}: one head after the other {told}; all four {brought_back(name, range(4)):+.0%}; "
+          f"all four of another text {brought_back(name, range(4), shift=1):+.0%}")  # fmt: skip
 
 # %% [markdown]
-# The head that costs most carries nothing back. It says "before me stood …", and in the corrupted
-# text that is of no use. The heads of layer 1 carry the answer, all together the whole of it.
+# The head that costs most does not bring the answer back; it makes things worse. It tells layer 1
+# where to look, and there stands a wrong letter now. It carries the *place*, not the letter. The
+# heads of layer 1 each bring back a part, and all together the whole. (That all four bring back
+# everything is no surprise: at these places little else differs. The control is the last number.
+# And this is one direction: *is it enough to bring the answer back?* The other one, from the
+# corrupted run into the clean one, asks: *is it enough to spoil it?*)
+#
 # *Needed* and *carrying* are two questions, and each needs its own experiment.
 #
 # ## The stream as a shared bus
@@ -330,17 +386,18 @@ with torch.no_grad():
 #
 # $$\text{logit} = \mathrm{norm}\Big(\sum_i \text{part}_i\Big)\cdot u$$
 #
-# Here part 0 is the embedding, the others are what each sub-layer has added, and u is the head's
-# row of the token. Were there no norm, each part's share would be part · u. But LayerNorm takes
-# the mean away, divides by the standard deviation, and multiplies by its weight w (lesson
-# [04](04_norms.ipynb)).
+# Here part 0 is the embedding, the others are what each head or sub-layer has added, and u is the
+# token's row in the output head (which has nothing to do with the heads of attention). Were there
+# no norm, each part's share would be part · u. But LayerNorm takes the mean away, divides by the
+# standard deviation, multiplies by its weight w, and adds its bias (lesson [04](04_norms.ipynb)).
 #
 # ### Exercise · who made this logit?
 #
 # `parts` is (parts, batch, tokens, d_model), `w` and `u` are (d_model,). The norm is a LayerNorm of
-# the sum of all parts: variance over d_model (not d_model − 1), eps = 1e-5 under the root; its bias
-# is 0. Give what each part adds to the logit, (parts, batch, tokens), such that the shares sum to
-# the logit.
+# the sum of all parts: variance over d_model (not d_model − 1), eps = 1e-5 under the root. Leave
+# its bias out: it belongs to no part. Give what each part adds to the logit, (parts, batch,
+# tokens), such that the shares sum to the logit. The norm is held: a share may depend on the other
+# parts only through the standard deviation, and a part of zeros adds nothing.
 
 
 # %% exercise="logit_shares" graded=true points=4 difficulty=3 minutes=20
@@ -357,17 +414,48 @@ def logit_shares(parts, w, u):
 logit_shares = check(logit_shares)
 
 # %% [markdown]
+# This is direct work only. What a later layer makes of a part is on that layer's account. And a
+# share is what the part adds, not what would be missing without it.
+#
+# Now the second half of the definition: does an induction head make likelier what it looks at? The
+# logit of the right letter, less the mean over all letters, part by part. (The exercise is graded,
+# so the study's own shares stand here.)
+
+# %% tags=["after-prediction"]
+for name, which in (("untrained", untrained), ("trained", model)):
+    shares = study.right_shares(which, unseen)
+    told = ", ".join(f"{part} {share:+.1f}" for part, share in shares.items())
+    print(f"{name:>9}: {told}")
+
+# %% [markdown]
+# So it is the heads of layer 1 that write the answer. They look at the right place *and* copy what
+# stands there.
+#
 # Another way to look at the same stream: pretend that the model ended earlier. Take the stream
 # after 0, 1, 2, … blocks, put it through the last norm and the head, and see what would have been
 # said. That is the [**logit lens**](glossary.ipynb#cell-id=logit-lens) (nostalgebraist, 2020). The
-# model is the one of lesson 09, and the text is from the part that it has never seen.
+# model is the one of lesson 09, and the text is from the part that it has never seen. Which
+# characters are found early, and which only at the end?
 
 # %% tags=["after-prediction"]
 theirs, manual, _ = shipped.load()
 window = manual.batch(1, 48, torch.Generator().manual_seed(21), "held out")[0]
 LogitLens(logit_lens(theirs, window), manual.vocabulary, window[0].tolist())
 
+# %% tags=["after-prediction"]
+texts = manual.batch(64, 48, torch.Generator().manual_seed(6), "held out")[0]
+beginner = explanation.make(explanation.UNTRAINED, 0)
+for name, which in (("untrained", beginner), ("trained", theirs)):
+    said = logit_lens(which, texts)[:, :, :-1].argmax(-1)  # (layers, texts, tokens - 1)
+    right = (said == texts[:, 1:]).float().mean(dim=(1, 2))
+    told = ", ".join(f"{share:.0%}" for share in right.tolist())
+    print(f"{name:>9}, right characters after 0, 1, 2, 3 blocks: {told}")
+
 # %% [markdown]
+# Mind what is measured. The lens puts early streams through a norm and an output head that were
+# trained for the last one. Where it reads nonsense, the stream may hold the answer in a form that
+# this head cannot read.
+#
 # ## Attention is not explanation
 #
 # What do the twelve heads of this model look at? Their mean weight on the token before, on the
@@ -375,7 +463,6 @@ LogitLens(logit_lens(theirs, window), manual.vocabulary, window[0].tolist())
 # what even attention would give.
 
 # %% tags=["after-prediction"]
-texts = manual.batch(64, 48, torch.Generator().manual_seed(6), "held out")[0]
 blank = torch.isin(texts, torch.tensor(manual.encode(" \n")))[:, None, None].float()
 with torch.no_grad(), attention_maps(theirs) as maps:
     theirs(texts)
@@ -389,15 +476,20 @@ for name, weights in kinds.items():
         print(f"{name}, head {head}: {told}")
 
 # %% [markdown]
-# There are heads for the token before, and heads that collect blanks. In large models there are
-# many that put most of their weight on the *first* token, which says nothing: a **sink**, where
-# weight goes that has nothing to fetch (Xiao et al., 2023). The record looks for one in this
-# model.
+# One head clearly prefers the token before, and some take blanks more often than evenly. In large
+# models there are many that put most of their weight on the *first* token, whatever it is: a
+# **sink**, where weight goes that has nothing to fetch (Xiao et al., 2023). In this small model no
+# head does so.
 #
-# So one can tell what kind a head is. Does that explain what the model says?
+# So one can tell a little of what a head is for. Does that explain what the model says?
 #
 # > Our findings show that standard attention modules do not provide meaningful explanations and
 # > should not be treated as though they do. *(Jain and Wallace, 2019)*
+#
+# (Their models were recurrent networks with one layer of attention.) They put other weights in
+# place of a model's own, and what it said hardly changed. Wiegreffe and Pinter (2019) answer:
+# weights that are made by hand for one text are no rival explanation; first show a trained model
+# that has them. And "explanation" has more than one meaning. So measure several things.
 
 # %%
 quiz("10-weight")
@@ -428,14 +520,17 @@ without_key = check(without_key)
 
 # %% [markdown]
 # One window of the manual, its last character, all twelve heads. Each head loses its favorite
-# character. How far does that move what the model says next (KL divergence, in nats)? And beside
-# it: how far can this head's weights be moved, to any other place, with less than 0.01 nats of
-# change and the same likeliest character?
+# place. How far does that move what the model says next (KL divergence, in nats)? Beside it stands
+# the head's *say*: how far the answer moves when the head gives its mean. And how much of the
+# head's weight can be moved to other places *unheard*, with at most 0.01 nats of change and the
+# same likeliest character? We try 64 other sets of weights: even ones, its own in other orders, all
+# on one place.
 
 # %% tags=["after-prediction"]
 look = explanation.LastToken(theirs, window[0])
-free = explanation.reweighted(look, torch.Generator().manual_seed(0))
-print("layer.head   most weight   forbidden: nats   off: nats   weight that can be moved unheard")
+means = explanation.usual(theirs, texts)
+free = explanation.reweighted(look, means, torch.Generator().manual_seed(0))
+print("layer.head   most weight   forbidden: nats   say: nats   weight that can be moved unheard")
 for case in free:
     layer, head = case["layer"], case["head"]
     own = look.weights[layer, head]  # (keys,) of the last query
@@ -447,30 +542,33 @@ for case in free:
           f"{case['off']:12.4f} {case['farthest']:14.0%}")  # fmt: skip
 
 # %% [markdown]
-# Many heads can look elsewhere without anyone hearing it: their weight is on something that brings
-# little, or that others bring as well. Some cannot. The record asks it of many windows, and of a
-# model with first weights.
+# Most heads can look somewhere else and nothing changes, even some that have a say. The record asks
+# it of many windows. A head's weights are *moved far* if half of the weight or more lies on other
+# places; *little* say is up to 0.01 nats, *some* up to 0.1, *much* is more. The control is a model
+# with first weights.
 
 # %%
 asked = recorded("explanation")["results"]
 for arm in explanation.ARMS:
-    for group, words in (("some", "some say (0.01 to 0.1 nats)"), ("much", "much say (more)")):
-        runs = [run[group] for run in losses(asked, arm, key="shares")]
-        for kind, how in (("any", "moved far, unheard"), ("even", "spread evenly, unheard")):
-            shares = [run[kind] for run in runs if run[kind] is not None]
-            if shares:
-                cases = sum(run["cases"] for run in runs)
-                print(f"{arm:>9}, heads with {words:>27}: {how:>22} in "
-                      f"{mean_and_spread(shares)[0]:4.0%} of {cases}")  # fmt: skip
+    for group, _, _ in explanation.GROUPS:
+        print(f"{arm:>9}, heads with {group:>6} say: moved far, unheard, in "
+              f"{explanation.told(asked, group, arm)}")  # fmt: skip
+    moved = losses(asked, arm, key="nats")
+    for change, words in (("off", "its mean for a head"), ("even", "even weights")):
+        values = [sum(explanation.flat(run[change])) / 12 for run in moved]
+        print(f"{arm:>9}, {words:>19}: {mean_and_spread(values)[0]:.4f} nats")
 
 # %% [markdown]
-# That weights *can* be found which change nothing is true of an untrained model as well, so by
-# itself it is a weak test. What tells more: even weights are hardly ever good enough where a head
-# has a say. Such a head does look somewhere for a reason.
+# That other weights *can* be found which change nothing is true of an untrained model as well, so
+# by itself it is a weak test. So look at even weights. In the untrained model it does not matter
+# where a head looks. In the trained one even weights cost as much as the whole head, or more.
+# Where a trained head looks does matter, and that other weights would have done as well is no
+# contradiction.
 #
 # Another question: which character of the text *matters*? Put another one in its place, and see how
 # far that moves what is said. Do the weights know which one it is? (1 would be the same order, 0 no
-# connection. The control: the weights that the same layer has in *another* text.)
+# connection. Two controls: the weights that the same layer has in *another* text, and the mere
+# place of a character, later ones first.)
 
 # %% tags=["after-prediction"]
 runs = losses(asked, explanation.TRAINED, key="layers")
@@ -480,19 +578,32 @@ for layer in range(3):
         for name in ("importance", "importance, elsewhere")
     )
     print(f"layer {layer}: {own:.2f}; with the weights of another text {elsewhere:.2f}")
-inside = mean_and_spread(explanation.over_heads(asked, explanation.TRAINED, "weight"))[0]
-print(f"within one head, weight and what its own loss of that key does: {inside:.2f}")
+place = mean_and_spread(losses(asked, explanation.TRAINED, key="position"))[0]
+print(f"the mere place: {place:.2f}")
+
+# %% tags=["after-prediction"]
+print("within one head: a key's weight, and what happens when it is forbidden to this head")
+for name, words in (("weight", "the same order"), ("weight elsewhere", "weights of another text"),
+                    ("greatest weight, greatest effect", "the same key is first")):  # fmt: skip
+    trained, control = (
+        mean_and_spread(explanation.over_heads(asked, arm, name))[0] for arm in explanation.ARMS
+    )
+    print(f"{words:>23}: {trained:.2f}; untrained {control:.2f}")
 
 # %% [markdown]
-# The weights seem to know what matters. But those of another text know nearly as much: what they
-# share is that late characters matter more than early ones. Without the control one would have been
-# taken in.
+# The weights seem to know what matters. But those of another text know nearly as much, and the mere
+# place of a character more: late characters matter, and late characters get weight. Without the
+# controls one would have been taken in.
 #
-# So what may one read from a map? *Routing*: where a head fetches from, and inside one head the
-# greater weight is the greater effect. Not: which character mattered to the model. That is a
-# question of its own, and it is answered by changing the character.
+# So what may one read from a map? *Routing*: from which places of the stream a head fetches. Inside
+# one head, greater weight mostly means greater effect. Not: which character mattered to the model.
+# A place above the first layer already holds what other characters have left there. What matters is
+# a question of its own, and it is answered by changing the character. (Does it help to multiply a
+# weight by the size of what it fetches, as Kobayashi et al. propose? The table below has it, and a
+# better idea.)
 #
-# In the page you can try it yourself: switch heads and blocks off, and see what it would have said.
+# Below you can try it yourself: switch heads and blocks off, and see what the model would have
+# said. (*Off* is zero here.)
 
 # %%
 Playground(theirs, manual, 'The "if" statement is used for conditional ')

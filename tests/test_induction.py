@@ -23,6 +23,7 @@ from tfcourse.experiments.induction import (
     make,
     nats,
     restored,
+    right_shares,
     scores,
     texts,
     train,
@@ -118,6 +119,19 @@ def test_all_heads_of_the_clean_run_bring_back_almost_nothing_untrained(model, t
     assert found["corrupted"] == pytest.approx(halves(model, other)[1], abs=1e-3)
     assert [len(row) for row in found["heads"]] == [4, 4]
     assert len(found["layers"]) == len(found["layers, another text"]) == 2
+
+
+def test_the_shares_of_the_right_letter_sum_to_its_logit(model, text):
+    """But for what the norm's and the projections' biases add, which are no head's: zeros here."""
+    for block in model.blocks:
+        block.attention.out.bias.zero_()
+    shares = right_shares(model, text)
+    assert list(shares) == ["embedding", *(f"{i}.{h}" for i in range(2) for h in range(4))]
+    logits = model(text[:, :-1])
+    right = logits.gather(-1, text[:, 1:, None])[..., 0] - logits.mean(-1)
+    assert sum(shares.values()) == pytest.approx(right[:, 10:].mean().item(), abs=2e-3)
+    model.blocks[1].attention.out.weight[:, :16] = 0  # what its first head writes
+    assert right_shares(model, text)["1.0"] == 0
 
 
 def test_the_course_finds_the_fall_and_the_head():

@@ -208,6 +208,30 @@ def restored(model: LanguageModel, text: Tensor, generator: torch.Generator) -> 
     }
 
 
+def right_shares(model: LanguageModel, text: Tensor) -> dict[str, float]:
+    """What the embedding and every head write themselves for the right letter.
+
+    The logit of the right letter less the mean of all letters', in the second half; the last norm
+    is held, and its bias left out. Then the logit is linear in the parts, and shares are slopes.
+    """
+    parts = {"embedding": model.embed(text[:, :-1])}
+    for layer, heads in enumerate(kept_heads(model, text).values()):
+        out = model.blocks[layer].attention.out
+        each = out.weight.unflatten(1, (heads.shape[1], -1))  # (d_model, heads, d_head)
+        for head in range(heads.shape[1]):
+            parts[f"{layer}.{head}"] = heads[:, head] @ each[:, head].T
+    rest = sum(block.attention.out.bias for block in model.blocks)
+    amounts = torch.ones(len(parts), requires_grad=True)
+    with torch.enable_grad():
+        stream = torch.einsum("p,pbtd->btd", amounts, torch.stack(list(parts.values()))) + rest
+        size = stream.std(-1, correction=0, keepdim=True)
+        normed = (model.norm(stream) - model.norm.bias) * size / size.detach()
+        rows = model.head.weight[text[:, 1:]] - model.head.weight.mean(0)
+        said = (normed * rows).sum(-1)[:, text.shape[1] // 2 :].mean()
+        shares = torch.autograd.grad(said, amounts)[0]
+    return dict(zip(parts, rounded(shares.tolist()), strict=True))
+
+
 class Course:
     """What is seen of a model while it is trained: the second half's loss, the best scores."""
 

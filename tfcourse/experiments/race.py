@@ -1,4 +1,4 @@
-"""What pays in the race: the plain entry, each change by itself, and all that helped (race).
+"""What pays in the race: the plain entry, each change by itself, and the mixture (race).
 
 The race is run by the clock; this is its form that can be repeated. Every arm has the budget of
 `steps` reference steps, half a race. What a step of the arm costs, and what it takes to begin, was
@@ -45,7 +45,7 @@ ARMS = {
     "RMSNorm, no biases": {"config": {"norm": "rms", "bias": False}},
     "hashed contexts": {"hashed": True},
     "trigram counts": {"counts": 2},
-    "all that helped": {
+    "the mixture": {
         "tokens": (32, 64, 128),
         "config": {"layers": 2, "gated": True, "activation": "silu"},
         "schedule": parts.hold_then_fall,
@@ -68,7 +68,7 @@ SETTINGS = {
         "RMSNorm, no biases": [0.1, 1.011],
         "hashed contexts": [0.3, 1.409],
         "trigram counts": [2.7, 1.118],
-        "all that helped": [13.0, 0.997],
+        "the mixture": [13.0, 0.997],
     },
     "rates": [1e-3, 3e-3, 1e-2],
     "pilot_seeds": [100],
@@ -216,14 +216,14 @@ def _counts(results):
 
 
 def _mostly_the_table(results):
-    best, plain = (losses(results, arm, key="bits") for arm in ("all that helped", "plain"))
+    best, plain = (losses(results, arm, key="bits") for arm in ("the mixture", "plain"))
     table = min(results["tables alone"].values())
     if any(p <= b for p, b in zip(plain, best, strict=True)):
-        return Judged("all that helped gains nothing on the plain entry", NOT_HERE)
+        return Judged("the mixture gains nothing on the plain entry", NOT_HERE)
     shares = [(p - table) / (p - b) for p, b in zip(plain, best, strict=True)]
     share = paired(shares, [0.0] * len(shares))
     said = (
-        f"plain {sum(plain) / len(plain):.3f}, the best table alone {table:.3f}, all that helped "
+        f"plain {sum(plain) / len(plain):.3f}, the best table alone {table:.3f}, the mixture "
         f"{sum(best) / len(best):.3f} bits per byte: the table alone has a share of {share}"
     )
     if share.low > 0.5:
@@ -292,9 +292,9 @@ CLAIMS = (
     ),
     Claim(
         "race-mostly-the-table",
-        "In so small a budget, counting does more than learning: most of what all that helped "
+        "In so small a budget, counting does more than learning: most of what our mixture "
         "gains on the plain entry, the best table of counts has alone, without a network.",
-        "Most: (plain − table) / (plain − all that helped), in bits per byte, has a 95% interval "
+        "Most: (plain − table) / (plain − the mixture), in bits per byte, has a 95% interval "
         "over the seeds that lies above a half. Does not hold: below, or nothing is gained. Cannot "
         "tell: a half is inside. The best table has the fewest held-out bits of contexts of 1 to "
         "7 characters.",

@@ -236,7 +236,7 @@ def _translator_twins() -> list[Case]:
     filler[1:, -1] = (filler[1:, -1] + 3) % 11
     future = target.clone()
     future[:, -1] = (future[:, -1] + 5) % 11
-    leak = "A filler of the source changes what is written: it must be hidden from every reader."
+    leak = "Padding of the source changes what is written: it must be hidden from every reader."
     return [
         first,
         Case(
@@ -329,21 +329,21 @@ TRANSLATOR = Exercise(
     ),
     variants={
         "no-masks": Variant(
-            "Nobody hides the fillers of the source: both halves read them like real tokens.",
+            "Nobody hides the padding of the source: both halves read it like real tokens.",
             spoil=_wired(lambda m, s, mask, t: _out(m, _write(m, t, _read(m, s)))),
         ),
         "encoder-unmasked": Variant(
-            "The encoder reads the fillers like real tokens. The decoder hides them, but by then "
-            "they are mixed into the others.",
+            "The encoder reads the padding like real tokens. The decoder hides it, but by then "
+            "it is mixed into the others.",
             spoil=_wired(lambda m, s, mask, t: _out(m, _write(m, t, _read(m, s), mask))),
         ),
         "cross-unmasked": Variant(
-            "The encoder hides the fillers, but the decoder reads what became of them: "
+            "The encoder hides the padding, but the decoder reads what became of it: "
             "`context_mask` is missing.",
             spoil=_wired(lambda m, s, mask, t: _out(m, _write(m, t, _read(m, s, mask=mask)))),
         ),
         "mask-inverted": Variant(
-            "Your mask is the wrong way round: it hides the real tokens and shows the fillers. "
+            "Your mask is the wrong way round: it hides the real tokens and shows the padding. "
             "True = may attend.",
             spoil=_wired(
                 lambda m, s, mask, t: _out(m, _write(m, t, _read(m, s, mask=~mask), ~mask))
@@ -558,7 +558,7 @@ SMOOTHED = Exercise(
             spoil=_from_each(lambda label, mean, real, s: label[real].mean()),
         ),
         "fillers-count": Variant(
-            "Your mean is over all places, those of fillers too.",
+            "Your mean is over all places, those of padding too.",
             spoil=_from_each(lambda label, mean, real, s: ((1 - s) * label + s * mean).mean()),
         ),
         "divided-by-all": Variant(
@@ -969,7 +969,7 @@ QUESTIONS = [
             ),
             Option(
                 "the table of the embedding",
-                "Nearly as large as the encoder, and it serves three times. Count the decoder.",
+                "As large as the encoder, and it serves three times. Count the decoder.",
             ),
         ),
     ),
@@ -997,8 +997,8 @@ QUESTIONS = [
     Item(
         "08-exact",
         LESSON,
-        "Held-out loss 0.02 nats for each token, eleven tokens a date. Roughly how many dates come "
-        "out right to the last digit?",
+        "Held-out loss 0.02 nats for each token, eleven tokens a date. Each token is drawn from "
+        "what the model says. Roughly how many dates come out right to the last digit?",
         (
             Option(
                 "about 98%",
@@ -1006,8 +1006,8 @@ QUESTIONS = [
             ),
             Option(
                 "about 80%",
-                "Yes, if mistakes were independent: e^(−0.22). Often they come together, then it "
-                "is more.",
+                "Yes: the eleven losses add up to −log p of the whole date, and e^(−0.22) is 80%. "
+                "Always taking the likeliest token mostly does better.",
                 right=True,
             ),
             Option("about 2%", "That would be a loss of 4 nats for the whole date."),
@@ -1026,8 +1026,8 @@ QUESTIONS = [
             ),
             Option(
                 "at the place that the day has in 2021-03-03, the tenth",
-                "Cross-attention compares contents, and where the day stands differs from format "
-                "to format.",
+                "Where the day stands differs from format to format. What a place holds tells "
+                "more.",
             ),
             Option(
                 "evenly over all characters",
@@ -1041,14 +1041,14 @@ QUESTIONS = [
         "Which masks does a translator need?",
         (
             Option(
-                "a causal one in the encoder, one for fillers in the decoder",
+                "a causal one in the encoder, one for the padding in the decoder",
                 "The source is there as a whole: why should its tokens not see each other?",
             ),
             Option(
-                "one for fillers wherever the source is read, a causal one where the decoder reads "
-                "itself",
-                "Yes: fillers in the encoder's attention and in cross-attention, the triangle in "
-                "the decoder's own.",
+                "one for the padding wherever the source is read, a causal one where the decoder "
+                "reads itself",
+                "Yes: the padding in the encoder's attention and in cross-attention, the triangle "
+                "in the decoder's own.",
                 right=True,
             ),
             Option(

@@ -610,8 +610,8 @@ CACHED = Exercise(
         "Then put new keys behind the old ones with `torch.cat([…, …], dim=2)`, and the same with "
         "the values. These are what you attend to, and what you give back.",
         "The mask has a row for each new token and a column for each token so far. New token i may "
-        "see all old ones, the new ones before it, and itself. `causal_mask(new, past + new)` of "
-        "lesson 01 is that triangle.",
+        "see all old ones, the new ones before it, and itself. `causal_mask(new, past + new)` "
+        "is that triangle.",
     ),
     variants={
         "positions-from-zero": Variant(
@@ -952,14 +952,11 @@ def _clear(logits, p):
 
 
 def top_p(logits, p, temperature=1.0):
-    """The distribution over the likeliest tokens that together reach p; ties are kept."""
+    """Kept is a token if those that are likelier do not reach p together."""
     shares = torch.softmax((logits / temperature).double(), dim=-1)
-    ordered = shares.sort(dim=-1, descending=True).values
-    before = ordered.cumsum(dim=-1) - ordered
-    least = ordered.masked_fill(before >= p, math.inf).amin(dim=-1, keepdim=True)
-    if p == 1.0:
-        least = torch.zeros_like(least)
-    kept = shares.masked_fill(shares < least, 0.0)
+    likelier = shares[..., None, :] > shares[..., :, None]
+    together = (shares[..., None, :] * likelier).sum(-1)
+    kept = shares * ((together < p) | (p == 1.0))
     return (kept / kept.sum(dim=-1, keepdim=True)).to(logits.dtype)
 
 
@@ -1166,7 +1163,7 @@ QUESTIONS = [
     Item(
         "09-first-words",
         LESSON,
-        "400 steps on Python's manual, less than a minute. What will it write?",
+        "300 steps on Python's manual, less than a minute. What will it write?",
         (
             Option(
                 "a jumble of letters",
@@ -1179,7 +1176,7 @@ QUESTIONS = [
             ),
             Option(
                 "a manual that one could use",
-                "For that it would have to know what the words mean, and it has 600,000 numbers.",
+                "For that it would have to know what the words mean. Read what it writes.",
             ),
         ),
     ),
@@ -1204,12 +1201,12 @@ QUESTIONS = [
     Item(
         "09-cache",
         LESSON,
-        "With a cache, what does the 512th token cost, beside the 64th?",
+        "With a cache, what does the 512th token cost beside the 64th, in a model like Llama-7B?",
         (
             Option(
                 "eight times as much",
                 "Only the scores and the weighted sum grow with the text. They are the smaller "
-                "part here.",
+                "part.",
             ),
             Option(
                 "a little more",
@@ -1223,13 +1220,20 @@ QUESTIONS = [
     Item(
         "09-quiz-perplexity",
         LESSON,
-        "One model has a perplexity of 4 a character, another of 40 a word. Which one is better?",
+        "One model has a perplexity of 3 a character, another of 1,000 a word. Which is better?",
         (
-            Option("the first", "Its choices are smaller, but it makes five or six for a word."),
-            Option("the second", "It might be. But 40 a word and 4 a character are other units."),
             Option(
-                "in bits per byte one can compare them",
-                "Yes: how a text was cut has no place in that.",
+                "the first",
+                "Its choices are smaller, but it makes six or so for a word and the space behind "
+                "it: 3⁶ = 729 in all.",
+            ),
+            Option(
+                "the second",
+                "Its choices are larger, but it makes one where the other makes six or so.",
+            ),
+            Option(
+                "one cannot tell before both are in bits per byte",
+                "Yes: then it does not matter how a text was cut.",
                 right=True,
             ),
         ),

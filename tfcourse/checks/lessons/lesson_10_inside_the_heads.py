@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
+import torch.nn.functional as F
 
 from tfcourse import inside
 from tfcourse.checks.exercise import Case, Domain, Exercise, Finding, Variant, randn, unequal
@@ -183,7 +184,7 @@ def _along(offset, first=0, last=0):
 INDUCTION = Exercise(
     name="induction_score",
     lesson=LESSON,
-    title="who goes on with what stood there before?",
+    title="who looks at what came next the first time?",
     domain=Domain(
         kinds={
             "maps": ("ordinary maps", "a head that is all there", "even maps"),
@@ -699,12 +700,14 @@ def _make_shares(kind, seed):
     return Case((parts, w, u))
 
 
-def logit_shares(parts, w, u):
-    """What each part of the stream adds to a token's logit, (parts, batch, tokens)."""
-    stream = parts.sum(0)
-    std = (stream.var(-1, correction=0) + EPS).sqrt()
-    centred = parts - parts.mean(-1, keepdim=True)
-    return (centred * w) @ u / std
+def shares_by_slope(parts, w, u):
+    """With the size of the stream held, the logit is linear in the parts: shares are slopes."""
+    with torch.enable_grad():
+        amounts = torch.ones(parts.shape[:-1], dtype=parts.dtype, requires_grad=True)
+        stream = (amounts[..., None] * parts).sum(0)
+        size = (stream.var(-1, correction=0) + EPS).sqrt()
+        logit = F.layer_norm(stream, [len(w)], w, eps=EPS) @ u * (size / size.detach())
+        return torch.autograd.grad(logit.sum(), amounts)[0]
 
 
 def _shares_of(case):
@@ -790,7 +793,7 @@ SHARES = Exercise(
         },
         make=_make_shares,
     ),
-    witness=logit_shares,
+    witness=shares_by_slope,
     axes=("parts", "batch", "tokens"),
     tolerance=5e-5,
     smallest=0.1,
@@ -887,7 +890,7 @@ QUESTIONS = [
             ),
             Option(
                 "no: one layer has too few parameters",
-                "A wider one has as many as two layers, and cannot do it either.",
+                "A wider one has more than the two layers, and did not learn it either.",
             ),
         ),
     ),
@@ -903,7 +906,7 @@ QUESTIONS = [
             ),
             Option(
                 "it can no longer be known",
-                "Yes: without “who stands before me” the head of layer 1 finds nothing.",
+                "Yes: without “who stands before me” layer 1 copies from wrong places.",
                 right=True,
             ),
             Option("it gets better", "Then training would have switched it off."),
@@ -933,21 +936,22 @@ QUESTIONS = [
     Item(
         "10-quiz-circuit",
         LESSON,
-        "In which order does an induction head find its answer?",
+        "You swap the two layers of the trained model, with all their weights. Does it still know "
+        "the second half?",
         (
             Option(
-                "layer 0 copies the answer, layer 1 looks for it",
-                "Layer 0 does not know yet what will be asked.",
+                "yes: the same heads are still there",
+                "They are, but in the other order, and each reads what stands in the stream so "
+                "far.",
             ),
             Option(
-                "layer 0 writes to each token which one stands before it; layer 1 looks for its "
-                "own token there",
-                "Yes: so it finds the token behind the earlier one, and copies it.",
+                "no: the head that compares comes before the one that it needs",
+                "Yes: it looks for “the one before me is …”, and nobody has written that yet.",
                 right=True,
             ),
             Option(
-                "layer 1 looks for the same token, layer 0 goes one further",
-                "The layers work from below: what layer 1 does, layer 0 cannot use.",
+                "yes, but with half of the score",
+                "Half a circuit is none: what is not written cannot be looked for.",
             ),
         ),
     ),
@@ -974,11 +978,12 @@ QUESTIONS = [
     Item(
         "10-quiz-lens",
         LESSON,
-        "The logit lens after block 1 says “e”, and that is what the model says in the end. So?",
+        "Three blocks, 0 to 2. The logit lens after block 1 says “e”, and so does the model in the "
+        "end. So?",
         (
             Option(
-                "block 2 and 3 do nothing",
-                "They may do a lot at other places, and they may raise the probability here.",
+                "block 2 does nothing",
+                "It may do a lot at other places, and it may raise the probability here.",
             ),
             Option(
                 "at this place the stream could have been read out earlier",
