@@ -380,9 +380,9 @@ for name in kept:
 #
 # ## The stream as a shared bus
 #
-# No layer hands its result to the next one. Each adds to the residual stream, and each reads what
-# all before it have written. At the end a norm and the head make logits of the sum. So one can ask
-# of each logit: who wrote it?
+# No layer hands its result to the next one. Each adds to the [residual
+# stream](glossary.ipynb#cell-id=residual-stream), and each reads what all before it have written.
+# At the end a norm and the head make logits of the sum. So one can ask of each logit: who wrote it?
 #
 # $$\text{logit} = \mathrm{norm}\Big(\sum_i \text{part}_i\Big)\cdot u$$
 #
@@ -520,11 +520,11 @@ without_key = check(without_key)
 
 # %% [markdown]
 # One window of the manual, its last character, all twelve heads. Each head loses its favorite
-# place. How far does that move what the model says next (KL divergence, in nats)? Beside it stands
-# the head's *say*: how far the answer moves when the head gives its mean. And how much of the
-# head's weight can be moved to other places *unheard*, with at most 0.01 nats of change and the
-# same likeliest character? We try 64 other sets of weights: even ones, its own in other orders, all
-# on one place.
+# place. How far does that move what the model says next ([KL
+# divergence](glossary.ipynb#cell-id=KL-divergence), in nats)? Beside it stands the head's *say*:
+# how far the answer moves when the head gives its mean. And how much of the head's weight can be
+# moved to other places *unheard*, with at most 0.01 nats of change and the same likeliest
+# character? We try 64 other sets of weights: even ones, its own in other orders, all on one place.
 
 # %% tags=["after-prediction"]
 look = explanation.LastToken(theirs, window[0])

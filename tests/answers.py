@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 
 import nbformat
+from nbformat import NotebookNode
 
 from tests.conftest import ROOT
 from tests.wrong_answers import Attempt, attempts
@@ -40,8 +41,11 @@ def rounds(lesson: Lesson, *, one: bool) -> list[dict[str, int]]:
     return [{n: (count - 1 - turn) % count for n, count in counts.items()} for turn in range(turns)]
 
 
-def run(lesson: Lesson, chosen: dict[str, int]) -> list[str]:
-    """Run the lesson with these answers; sentences on what went wrong."""
+STRICTLY = {"TFCOURSE_STRICT": "1", "PYTHONPATH": str(ROOT)}
+
+
+def notebook_with(lesson: Lesson, chosen: dict[str, int]) -> NotebookNode:
+    """The solved lesson, not run, in which these answers take the places of ours."""
     notebook = lesson.solved()
     for cell in notebook.cells:
         name = cell.metadata.get("check")
@@ -49,12 +53,21 @@ def run(lesson: Lesson, chosen: dict[str, int]) -> list[str]:
             cell.source += (
                 f"\n\nfrom tests.answers import answer\n{name} = answer({name!r}, {chosen[name]})"
             )
+    return notebook
+
+
+def run(lesson: Lesson, chosen: dict[str, int]) -> list[str]:
+    """Run the lesson with these answers; sentences on what went wrong."""
+    notebook = notebook_with(lesson, chosen)
     try:
-        build.run(
-            notebook, ROOT / "notebooks", lesson.name, TFCOURSE_STRICT="1", PYTHONPATH=str(ROOT)
-        )
+        build.run(notebook, ROOT / "notebooks", lesson.name, **STRICTLY)
     except LessonError as error:
         return [f"with {_named(chosen)}: {error}"]
+    return other_verdicts(lesson, chosen, notebook)
+
+
+def other_verdicts(lesson: Lesson, chosen: dict[str, int], notebook: NotebookNode) -> list[str]:
+    """Sentences on the claims that came out otherwise than in the learner's notebook."""
     stored = nbformat.read(ROOT / "notebooks" / f"{lesson.name}.ipynb", as_version=4)
     said = changes(verdicts_of(stored), verdicts_of(notebook))
     return [f"with {_named(chosen)}: {sentence}" for sentence in said]

@@ -152,4 +152,7 @@ EQUAL: dict[str, dict[str, str]] = {
         "10:39 vocabulary -> d_model": "The head's own weight is thrown away: it is tied.",
         "12:48 d_model -> n_heads": "Given, and about first weights: a check loads its own.",
     },
+    "without_key": {
+        "6:23 left > 0 -> left >= 0": "Where nothing is left, 0 / 1e-30 is 0 as well.",
+    },
 }

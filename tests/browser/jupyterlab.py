@@ -12,6 +12,8 @@ import urllib.error
 import urllib.request
 from urllib.parse import urlsplit
 
+import nbformat
+
 PATIENCE = 90  # seconds; a busy machine is slow, not broken
 NOT_OURS = "Could not restore the debugger state"  # JupyterLab's, when a kernel ends early
 
@@ -31,7 +33,7 @@ class Lab:
 
 
 @contextlib.contextmanager
-def serve(folder, own):
+def serve(folder, own, **environment):
     """A Lab on `folder`; `own` is an empty folder for what a server keeps for itself.
 
     Its settings, workspaces, kernels' files and progress are nobody else's, so that a learner's
@@ -48,7 +50,10 @@ def serve(folder, own):
         process = subprocess.Popen(
             command,
             cwd=folder,
-            env=os.environ | places | {"JUPYTER_PREFER_ENV_PATH": "1", "TFCOURSE_DEVICE": "cpu"},
+            env=os.environ
+            | places
+            | {"JUPYTER_PREFER_ENV_PATH": "1", "TFCOURSE_DEVICE": "cpu"}
+            | environment,
             stdout=log,
             stderr=log,
         )
@@ -157,12 +162,14 @@ class Notebook:
     def count_cells(self):
         return self.page.evaluate("() => jupyterapp.shell.currentWidget.content.widgets.length")
 
+    def saved(self):
+        """The notebook as it would be saved."""
+        whole = self.page.evaluate("() => jupyterapp.shell.currentWidget.content.model.toJSON()")
+        return nbformat.from_dict(whole)
+
     def outputs(self):
         """All outputs of all cells, as they would be saved."""
-        return self.page.evaluate(
-            """() => jupyterapp.shell.currentWidget.content.model.toJSON().cells
-                .flatMap((cell) => cell.outputs ?? [])"""
-        )
+        return [output for cell in self.saved().cells for output in cell.get("outputs", [])]
 
     def views(self, count):
         """The interactive views on the page, self-contained or anywidget, once all are alive."""

@@ -128,6 +128,18 @@ def clamped_hard(p, q):
 
 
 @right("LanguageModel")
+class RowByRow(Parts):
+    def forward(self, tokens):
+        rows = []
+        for row in tokens:
+            x = self.tokens(row[None])
+            for block in self.blocks:
+                x = block(x, causal=True)
+            rows.append(self.head(self.norm(x)))
+        return torch.cat(rows)
+
+
+@right("LanguageModel")
 class AsItStands(Parts):
     def forward(self, tokens):
         x = self.tokens(tokens)
@@ -144,18 +156,6 @@ class WithAMask(Parts):
         for i in range(len(self.blocks)):
             stream = self.blocks[i](stream, mask=mask, causal=True)
         return self.norm(stream) @ self.tokens.weight.T
-
-
-@right("LanguageModel")
-class RowByRow(Parts):
-    def forward(self, tokens):
-        rows = []
-        for row in tokens:
-            x = self.tokens(row[None])
-            for block in self.blocks:
-                x = block(x, causal=True)
-            rows.append(self.head(self.norm(x)))
-        return torch.cat(rows)
 
 
 @wrong("LanguageModel", "not-causal")

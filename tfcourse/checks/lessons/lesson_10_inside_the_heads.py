@@ -317,10 +317,10 @@ ABLATE = Exercise(
     hints=(
         "The mean over the texts is over the first axis. What shape has it, and does it fit into "
         "the place of a head?",
-        "Make a copy first, `new = heads.clone()`: then `new[:, head] = …` changes nothing that "
+        "Make a copy first, with `clone()`: then what you put into the copy changes nothing that "
         "came in.",
         "`heads[:, head].mean(dim=0)` is (tokens, d_head), and is broadcast over the batch when it "
-        "is put into `new[:, head]`.",
+        "is put into `[:, head]` of the copy.",
     ),
     variants={
         "zeros": Variant(
@@ -404,8 +404,10 @@ def _make_restored(kind, seed):
         "all of it": 1.0,
         "it gets worse": -0.4,
     }[kind["effect"]]
-    noise = 0.02 * torch.rand(low.shape, generator=chosen)
-    patched = high - share * (high - low) + noise * (share not in (0.0, 1.0))
+    each = share * torch.ones_like(low)
+    if share not in (0.0, 1.0):
+        each *= 0.5 + torch.rand(low.shape, generator=chosen)  # a share of its own at each place
+    patched = high - each * (high - low)
     return Case((low, high, patched, length), gradients=False)
 
 
@@ -701,13 +703,15 @@ def _make_shares(kind, seed):
 
 
 def shares_by_slope(parts, w, u):
-    """With the size of the stream held, the logit is linear in the parts: shares are slopes."""
+    """The logit times the size of the stream is linear in the parts: shares are slopes."""
+    given, (parts, w, u) = parts.dtype, (t.double() for t in (parts, w, u))
     with torch.enable_grad():
-        amounts = torch.ones(parts.shape[:-1], dtype=parts.dtype, requires_grad=True)
+        amounts = torch.ones(parts.shape[:-1], dtype=torch.double, requires_grad=True)
         stream = (amounts[..., None] * parts).sum(0)
         size = (stream.var(-1, correction=0) + EPS).sqrt()
-        logit = F.layer_norm(stream, [len(w)], w, eps=EPS) @ u * (size / size.detach())
-        return torch.autograd.grad(logit.sum(), amounts)[0]
+        linear = F.layer_norm(stream, [len(w)], w, eps=EPS) @ u * size
+        [slopes] = torch.autograd.grad(linear.sum(), amounts, create_graph=True)
+        return (slopes / size).to(given)
 
 
 def _shares_of(case):
