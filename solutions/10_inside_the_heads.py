@@ -561,9 +561,9 @@ for arm in explanation.ARMS:
 # %% [markdown]
 # That other weights *can* be found which change nothing is true of an untrained model as well, so
 # by itself it is a weak test. So look at even weights. In the untrained model it does not matter
-# where a head looks. In the trained one even weights cost as much as the whole head, or more.
-# Where a trained head looks does matter, and that other weights would have done as well is no
-# contradiction.
+# where a head looks. In the trained one even weights cost nearly as much as taking the head away.
+# So where a trained head looks does matter, though at one place other weights would often have done
+# as well.
 #
 # Another question: which character of the text *matters*? Put another one in its place, and see how
 # far that moves what is said. Do the weights know which one it is? (1 would be the same order, 0 no

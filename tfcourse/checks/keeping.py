@@ -73,7 +73,7 @@ def keep(exercise: Exercise, answer, seconds: float) -> str:
             _pass_alone(exercise, source)
     except NotKept as why:
         return f"It cannot be kept for later lessons: {why}"
-    except Exception as error:  # what a notebook may hold is past foreseeing; the lesson goes on
+    except Exception as error:  # a notebook may hold anything; the lesson goes on
         return f"It cannot be kept for later lessons: {named(error)}."
     store.keep_answer(exercise.name, source, passed if seconds <= QUICK else "", seconds)
     return ""

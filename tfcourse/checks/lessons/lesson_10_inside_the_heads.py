@@ -448,7 +448,7 @@ RESTORED = Exercise(
         "Put in two extreme cases. A patch that changes nothing: patched = corrupted. What should "
         "come out, and what does? A patch that repairs everything: patched = clean.",
         "Which places can be known at all? Row of losses: its entry i is the loss of token i + 1. "
-        "The second half begins with token `length`, which nobody can foresee.",
+        "The second half begins with token `length`, which nobody can know.",
         "Means over `losses[:, length:]`, then what came back over what was lost: "
         "(corrupted − patched) / (corrupted − clean).",
     ),
