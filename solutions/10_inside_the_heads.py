@@ -308,7 +308,7 @@ for off in ([0, 1], [0, 1, 2], [0, 1, 2, 3]):
 
 # %% tags=["after-prediction"]
 whole = max(map(max, study.scores(model, unseen)["induction"]))
-for head, left in enumerate(study.fed(model, unseen)):
+for head, left in enumerate(study.fed(model, unseen)["each"]):
     print(f"without head 0.{head}: {left:.2f} of {whole:.2f}")
 
 # %% [markdown]

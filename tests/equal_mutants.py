@@ -8,6 +8,9 @@ IN_FRONT = "The axes that are gone stand in front, where broadcasting puts them 
 SAME_TWO = "The same two axes change places."
 EQUALLY_LONG = "Both are equally long."
 ORDER = "A mean over two axes does not depend on their order."
+TIED = "The head's own weight is thrown away: it is tied."
+FIRST_WEIGHTS = "Given, and about first weights: a check loads its own."
+NOTHING_LEFT = "Where nothing is left, it is 0 / 1e-30 or 0: both are 0."
 
 EQUAL: dict[str, dict[str, str]] = {
     "mean_squared_error": {
@@ -147,12 +150,76 @@ EQUAL: dict[str, dict[str, str]] = {
         "4:14 shares.sort(dim=-1, descending=True) -> shares.sort(descending=True)": (
             "The last axis is what torch sorts along by itself."
         ),
+        "5:13 ordered.cumsum(dim=-1) - ordered < p -> ordered.cumsum(dim=-1) - ordered <= p": (
+            "A sum that is exactly p is no case: rounding would decide."
+        ),
     },
     "LanguageModel": {
-        "10:39 vocabulary -> d_model": "The head's own weight is thrown away: it is tied.",
-        "12:48 d_model -> n_heads": "Given, and about first weights: a check loads its own.",
+        "10:20 nn.Linear(d_model, vocabulary, bias=False) -> "
+        "nn.Linear(vocabulary, d_model, bias=False)": TIED,
+        **dict.fromkeys(
+            (f"10:30 d_model -> {x}" for x in ("vocabulary", "n_heads", "layers")), TIED
+        ),
+        **dict.fromkeys(
+            (f"10:39 vocabulary -> {x}" for x in ("d_model", "n_heads", "layers")), TIED
+        ),
+        **dict.fromkeys(
+            (
+                "12:8 nn.init.normal_(self.tokens.weight, std=d_model ** (-0.5)) -> " + x
+                for x in (
+                    "nothing",
+                    "nn.init.normal_(self.tokens.weight)",
+                    "self.tokens.weight",
+                    "nn.init",
+                )
+            ),
+            FIRST_WEIGHTS,
+        ),
+        **dict.fromkeys(
+            (
+                "12:48 d_model ** (-0.5) -> (-0.5) ** d_model",
+                "12:48 d_model ** (-0.5) -> d_model",
+                *(f"12:48 d_model -> {x}" for x in ("vocabulary", "n_heads", "layers")),
+                "12:57 -0.5 -> 0.5",
+                "12:58 0.5 -> 1.0",
+                "12:58 0.5 -> 0.25",
+            ),
+            FIRST_WEIGHTS,
+        ),
+    },
+    "cached_attention": {
+        "3:16 past_k -> past_v": EQUALLY_LONG,
+        "3:33 k -> q": EQUALLY_LONG,
+        "3:33 k -> v": EQUALLY_LONG,
+    },
+    "top_k": {
+        "3:8 min(k, logits.shape[-1]) -> min(logits.shape[-1], k)": "The smaller of the two.",
+        "4:12 logits.topk(k, dim=-1) -> logits.topk(k)": (
+            "The last axis is what torch sorts along by itself."
+        ),
+    },
+    "previous_token_score": {
+        "3:32 -2 -> 2": "The third of four axes.",
+        "3:49 (0, 2) -> (2, 0)": ORDER,
+    },
+    "induction_score": {
+        "4:67 (0, 2) -> (2, 0)": ORDER,
+    },
+    "mean_ablate": {
+        "5:23 heads -> new": "The copy of a head is still as it was, or its mean already.",
+    },
+    "restored": {
+        "4:8 losses[:, length:].mean -> losses[:, length:].sum": (
+            "Sums over equally many places have the same ratio as the means."
+        ),
     },
     "without_key": {
-        "6:23 left > 0 -> left >= 0": "Where nothing is left, 0 / 1e-30 is 0 as well.",
+        "6:23 left > 0 -> left >= 0": NOTHING_LEFT,
+        "6:23 left -> weights": "Where there was no weight, none is left.",
+        "6:23 left -> kept": "Where no weight is kept, it is 0 either way.",
+        "6:30 0 -> -1": NOTHING_LEFT,
+        "6:40 left.clamp(min=1e-30) -> left": "Where nothing is left, the zeros are taken.",
+        "6:55 1e-30 -> 2e-30": NOTHING_LEFT,
+        "6:55 1e-30 -> 5e-31": NOTHING_LEFT,
     },
 }

@@ -293,12 +293,13 @@ def answer_of(source: str, exercise: Exercise, lesson: Lesson):
 
 
 def _above(exercise: Exercise, lesson: Lesson) -> ast.Module:
-    """Imports, functions and classes that stand above the exercise in its lesson."""
+    """Imports, other names of what they hold, functions and classes above the exercise."""
     kept = []
     for node in ast.parse(lesson.text).body:
         if getattr(node, "name", "") == exercise.name:
             break
-        if isinstance(node, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)):
+        named = isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute)
+        if named or isinstance(node, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)):
             kept.append(node)
     return ast.Module(kept, [])
 

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from tests.answers import rights
 from tests.conftest import ROOT
 from tests.equal_mutants import EQUAL
-from tests.mutants import Mutant, answer_of, mutants_of, passes
+from tests.mutants import Mutant, answer_of, mutants_of, passes, verdict_of
 from tfcourse.authoring.build import find_lessons
 from tfcourse.checks.covering import all_kinds, cover, make_case
 from tfcourse.checks.judging import judge
 from tfcourse.checks.registry import exercises
 from tfcourse.checks.running import collect
+from tfcourse.checks.solutions import solved_cell
 
 EXERCISES = list(exercises().values())
 each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
@@ -82,8 +83,10 @@ def _equal_mutants(exercise) -> list[Mutant]:
 
 @each
 def test_mutants_are_rejected(exercise):
-    """Every ninth mutant; `python -m tests.mutants` tries all of them."""
+    """Every ninth mutant, and what is not changed; `python -m tests.mutants` tries all of them."""
     lesson = lesson_of(exercise)
+    solution = answer_of(solved_cell(lesson.text, exercise.name), exercise, lesson)
+    assert verdict_of(exercise, solution).right
     tried = [
         m
         for i, m in enumerate(mutants_of(exercise, lesson))

@@ -15,11 +15,13 @@ from tfcourse.experiments.induction import (
     Course,
     best,
     corrupted,
+    cost_together,
     costs,
     fed,
     fed_by,
     halves,
     held_out,
+    looking_back,
     make,
     nats,
     restored,
@@ -103,8 +105,9 @@ def test_costs_are_differences_of_the_second_half(model, text):
 
 def test_switching_off_the_first_layer_cannot_touch_its_own_scores(model, text):
     layer, head = best(scores(model, text)["induction"])
-    left = fed(model, text)
+    left = fed(model, text)["each"]
     assert len(left) == 4
+    assert fed(model, text)["looking back"] == scores(model, text)["induction"][layer][head]
     whole = scores(model, text)["induction"][layer][head]
     if layer == 0:
         assert left == [whole] * 4
@@ -119,6 +122,15 @@ def test_all_heads_of_the_clean_run_bring_back_almost_nothing_untrained(model, t
     assert found["corrupted"] == pytest.approx(halves(model, other)[1], abs=1e-3)
     assert [len(row) for row in found["heads"]] == [4, 4]
     assert len(found["layers"]) == len(found["layers, another text"]) == 2
+
+
+def test_heads_that_look_back_are_switched_off_together(model, text):
+    """One head that looks back costs what it costs alone; with none nothing changes."""
+    found = scores(model, text)
+    assert looking_back({"previous": [[0.6, 0.4, 0.5], [0.9, 0.9, 0.9]]}) == [0, 2]
+    assert looking_back(found) == []
+    assert cost_together(model, text) == 0
+    assert restored(model, text, torch.Generator().manual_seed(3))["looking back"] == 0
 
 
 def test_the_shares_of_the_right_letter_sum_to_its_logit(model, text):
@@ -161,6 +173,7 @@ def test_held_out_texts_are_the_same_for_every_arm():
 
 
 PATCHED = {
+    "looking back": -0.1,
     "heads": [[0.0, -0.1], [0.5, 0.3]],
     "layers": [-0.2, 1.0],
     "layers, another text": [-0.3, -0.5],
@@ -177,7 +190,7 @@ def a_run(arm, **changes):
         run |= {
             "loss": 0.2, "after": scores, "head at": 110, "half fallen": 120, "fall": [110, 140],
             "costs": [[0.0, 3.0], [4.0, 0.1]], "costs, mean": [[0.0, 3.0], [4.0, 0.1]],
-            "fed": [0.9, 0.1],
+            "fed": {"each": [0.9, 0.1], "looking back": 0.1}, "cost, looking back": 3.0,
             "restored": PATCHED,
         }  # fmt: skip
     return run | changes
@@ -201,9 +214,13 @@ def judged(**changes):
             "highest-score-costs-most",
             "holds only if only the heads of its own layer are compared",
         ),
-        ({"fed": [0.1, 0.1]}, "previous-token-head-feeds-it", "does not hold here"),
         (
-            {"restored": PATCHED | {"heads": [[0.0, 0.4], [0.5, 0.3]]}},
+            {"fed": {"each": [0.1, 0.1], "looking back": 0.1}},
+            "previous-token-head-feeds-it",
+            "does not hold here",
+        ),
+        (
+            {"restored": PATCHED | {"looking back": 0.4}},
             "needed-is-not-carrying",
             "does not hold here",
         ),

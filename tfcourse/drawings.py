@@ -548,7 +548,7 @@ def kv_cache() -> Drawing:
                 )
         if kept:
             d.arrow((348, 170), (392, 170))
-        words = "dashed: done before, and kept" if kept else "all of it again for each token"
+        words = "grey: kept; dashed: done before" if kept else "all of it again for each token"
         d.text(left + 150, 274, words, size=SMALL, ink="soft")
     return d
 

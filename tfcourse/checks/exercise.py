@@ -52,11 +52,12 @@ class Case:
     watched: tuple[str, ...] = ()  # library functions that the answer may not call
     largest: int | None = None  # numbers that the answer's tensors may hold at any one time
     twice: bool = False  # called twice with the very same objects, and the second output counts
+    training: bool = False  # a module in training mode
 
     def inputs(self) -> dict:
         """What the learner's process may see: the inputs, and nothing of what is expected."""
         names = ("args", "kwargs", "build", "weights", "gradients", "seed", "watched")
-        names += ("largest", "twice")
+        names += ("largest", "twice", "training")
         return {name: getattr(self, name) for name in names}
 
 
@@ -140,6 +141,7 @@ class Exercise:
         tolerance: the greatest difference that counts as equal, relative to the values' size.
         smallest: where all values are smaller, this counts as their size: what is left of larger
             numbers that cancel is rounding. 1 where small results come of numbers around 1.
+        exact_zeros: what should be 0 has to be 0, whatever the tolerance.
     """
 
     name: str
@@ -156,6 +158,7 @@ class Exercise:
     reference: Callable | None = None
     tolerance: float = 1e-5
     smallest: float = 0.01
+    exact_zeros: bool = False
 
     def cases(self) -> list[Case]:
         """All cases, the same ones each time: they are made once."""
@@ -179,8 +182,13 @@ class Exercise:
         given = dict(zip(self.arguments, case.args, strict=False)) | case.kwargs
         parts = [f"{name} {_short(value)}" for name, value in given.items() if value is not None]
         if case.build:
-            parts = [f"{name}={value}" for name, value in case.build.items()] + parts
+            built = [f"{name}={_built(value)}" for name, value in case.build.items()]
+            parts = built + parts
         return ", ".join(parts) + (f" ({case.note})" if case.note else "")
+
+
+def _built(value) -> str:
+    return value["mixer"] if is_stand_in(value) else str(value)
 
 
 def _short(value) -> str:

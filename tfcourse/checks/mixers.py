@@ -1,7 +1,8 @@
 """Functions on a text of tokens, for exercises that take such a function as an argument.
 
 A case is plain data, so it holds `stand_in(name)`; `tfcourse.checks.running` puts the function in
-its place. Each takes (tokens, d_model) and gives (tokens, d_model + 1). No weight is random.
+its place. Each of `MIXERS` takes (tokens, d_model) and gives (tokens, d_model + 1). No weight is
+random.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ import math
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def stand_in(name: str) -> dict[str, str]:
-    """Plain data that stands for one of `MIXERS`; ValueError where there is none of that name."""
-    if name not in MIXERS:
-        raise ValueError(f"name must be one of {', '.join(MIXERS)}. Got {name!r}.")
+    """Plain data that stands for one of `STAND_INS`; ValueError where there is none so called."""
+    if name not in STAND_INS:
+        raise ValueError(f"name must be one of {', '.join(STAND_INS)}. Got {name!r}.")
     return {"mixer": name}
 
 
@@ -160,3 +161,20 @@ MIXERS: dict[str, Callable[[Tensor], Tensor]] = {
     "the whole text at once": _whole_text,
     "a step of 1e-3 in large outputs": _step_in_large_outputs,
 }
+
+
+class RunningMean(nn.Module):
+    """A block without weights: to each token it adds the mean of all so far, or of the whole text.
+
+    `block=RunningMean` makes one.
+    """
+
+    def forward(self, x: Tensor, *, causal: bool = False) -> Tensor:
+        """(…, tokens, d_model) -> the same shape."""
+        tokens = x.shape[-2]
+        seen = torch.ones(tokens, tokens, dtype=x.dtype, device=x.device)
+        seen = seen.tril() if causal else seen
+        return x + seen / seen.sum(-1, keepdim=True) @ x
+
+
+STAND_INS: dict[str, Callable] = MIXERS | {"the running mean": RunningMean}

@@ -27,7 +27,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 
 from tfcourse.checks.exercise import Case, Output
-from tfcourse.checks.mixers import MIXERS, is_stand_in
+from tfcourse.checks.mixers import STAND_INS, is_stand_in
 
 IN_PLACE = "in place"  # stands for gradients that an in-place operation has made impossible
 
@@ -123,14 +123,14 @@ def _build_all(answer, inputs: list[dict]) -> dict:
         if given["build"] is not None and _key(given) not in modules:
             torch.manual_seed(given["seed"])
             try:
-                modules[_key(given)] = answer(**given["build"])
+                modules[_key(given)] = answer(**_fresh(given["build"]))
             except (Exception, SystemExit) as error:
                 modules[_key(given)] = error
     return modules
 
 
 def _key(given: dict) -> tuple:
-    return tuple(sorted(given["build"].items()))
+    return tuple(sorted((name, repr(value)) for name, value in given["build"].items()))
 
 
 def _run(answer, given: dict, kind: str, modules: dict, anew: bool) -> Output:
@@ -150,8 +150,9 @@ def _run(answer, given: dict, kind: str, modules: dict, anew: bool) -> Output:
                 if isinstance(call, BaseException):
                     raise call
                 _load(call, _fresh(given["weights"]))
-                call.eval()
-                own = dict(call.named_parameters())
+                call.train(given["training"])
+                # By every name: one that is tied may be listed under either.
+                own = dict(call.named_parameters(remove_duplicate=False))
                 leaves += [own[name] for name in given["weights"] if name in own]
             value = call(*args, **kwargs)
             if given["twice"] and not _changed(given, args, kwargs):
@@ -172,11 +173,12 @@ def _new_one_differs(answer, given: dict, value) -> bool:
     if given["build"] is None:
         return False
     try:
-        module = answer(**given["build"])
+        module = answer(**_fresh(given["build"]))
         torch.manual_seed(given["seed"])
         _load(module, _fresh(given["weights"]))
         with torch.no_grad():
-            new = _plain(module.eval()(*_fresh(given["args"]), **_fresh(given["kwargs"])))
+            module.train(given["training"])
+            new = _plain(module(*_fresh(given["args"]), **_fresh(given["kwargs"])))
     except (Exception, SystemExit):
         return False
     if not (isinstance(new, torch.Tensor) and isinstance(value, torch.Tensor)):
@@ -194,10 +196,12 @@ def _changed(given: dict, args: tuple, kwargs: dict) -> tuple:
 
 
 def _differs(now, then) -> bool:
-    """Whether a tensor, or one in a list of them, is no longer what it was."""
+    """Whether a value, or one in a list of them, is no longer what it was."""
     if isinstance(then, (tuple, list)):
         parts = isinstance(now, (tuple, list)) and len(now) == len(then)
         return not parts or any(map(_differs, now, then))
+    if isinstance(then, (str, int)):
+        return now != then
     if not isinstance(then, torch.Tensor) or now is then:
         return False
     same_kind = isinstance(now, torch.Tensor) and now.dtype == then.dtype
@@ -221,7 +225,7 @@ def _load(module, weights: dict) -> None:
 def _fresh(value, copy=lambda tensor: tensor.detach().clone()):
     """A copy that shares no memory with what the judge holds; a stand-in becomes its function."""
     if is_stand_in(value):
-        return MIXERS[value["mixer"]]
+        return STAND_INS[value["mixer"]]
     if isinstance(value, torch.Tensor):
         return copy(value)
     if isinstance(value, (tuple, list)):
