@@ -124,7 +124,8 @@ print(f"knowing all: entropy rate    {source.entropy_rate:.3f}")
 #
 # `p` and `q` are probabilities of one shape, (…, symbols): each row along the last axis sums to
 # one. Give KL(p ‖ q) in nats for each row, a tensor of shape (…). A symbol that p holds impossible
-# adds nothing, whatever q says of it: 0 · log 0 counts as 0. Write it with logarithms and sums.
+# adds nothing, whatever q says of it: 0 · log 0 counts as 0. Where q holds impossible what p does
+# not, the divergence is infinite. Write it with logarithms and sums.
 
 
 # %% exercise="kl_divergence" difficulty=1 minutes=10

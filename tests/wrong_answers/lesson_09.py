@@ -30,13 +30,18 @@ def number_by_number(p, q):
     rows = []
     for one, other in zip(p.reshape(-1, p.shape[-1]), q.reshape(-1, p.shape[-1]), strict=True):
         pairs = zip(one.tolist(), other.tolist(), strict=True)
-        rows.append(sum(a * math.log(a / b) for a, b in pairs if a > 0))
+        rows.append(sum(a * math.log(a / b) if b else math.inf for a, b in pairs if a > 0))
     return torch.tensor(rows, dtype=p.dtype).reshape(p.shape[:-1])
 
 
 @right("kl_divergence")
 def of_the_ratio(p, q):
-    return (p * (p / q).log()).nan_to_num(nan=0.0).sum(-1)
+    return (p * (p / q).log()).nan_to_num(nan=0.0, posinf=math.inf).sum(-1)
+
+
+@wrong("kl_divergence", "differs")
+def only_what_both_hold_possible(p, q):
+    return torch.where((p > 0) & (q > 0), p * (p.log() - q.log()), 0.0).sum(-1)
 
 
 @wrong("kl_divergence", "nan")
@@ -156,6 +161,15 @@ class WithAMask(Parts):
         for i in range(len(self.blocks)):
             stream = self.blocks[i](stream, mask=mask, causal=True)
         return self.norm(stream) @ self.tokens.weight.T
+
+
+@wrong("LanguageModel", "differs")
+class CausalOnlyInUse(Parts):
+    def forward(self, tokens):
+        x = self.tokens(tokens)
+        for block in self.blocks:
+            x = block(x, causal=not self.training)
+        return self.head(self.norm(x))
 
 
 @wrong("LanguageModel", "not-causal")
@@ -333,6 +347,19 @@ def text_by_text(losses, texts):
 def by_log2(losses, texts):
     bits = -torch.log2(torch.exp(-torch.cat(losses).double())).sum()
     return (bits / len("".join(texts).encode())).float()
+
+
+@wrong("bits_per_byte", "changes-input")
+def encoded_on_the_way(losses, texts):
+    for i, text in enumerate(texts):
+        texts[i] = text.encode()
+    return torch.cat(losses).sum() / math.log(2) / sum(map(len, texts))
+
+
+@wrong("bits_per_byte", "differs")
+def line_by_line(losses, texts):
+    size = sum(len(line.encode()) for text in texts for line in text.splitlines())
+    return torch.cat(losses).sum() / math.log(2) / size
 
 
 @wrong("bits_per_byte", "as-given")
@@ -640,6 +667,31 @@ def least_of(logits, k):
     return logits.topk(min(k, logits.shape[-1]), dim=-1).values[..., -1:]
 
 
+@wrong("top_k", "one-sum")
+def shared_out_among_all_rows(logits, k, temperature=1.0):
+    shares = torch.softmax(logits / temperature, -1)
+    kept = shares.masked_fill(logits < least_of(logits, k), 0.0)
+    return kept / kept.sum()
+
+
+@wrong("top_k", "nearly-zero")
+def minus_twenty(logits, k, temperature=1.0):
+    """Logits that are far below 0 it even raises."""
+    away = logits.amax(-1, keepdim=True) / temperature - 20
+    return torch.softmax((logits / temperature).where(logits >= least_of(logits, k), away), -1)
+
+
+@wrong("top_k", "differs")
+def minus_a_hundred(logits, k, temperature=1.0):
+    return torch.softmax((logits / temperature).masked_fill(logits < least_of(logits, k), -100), -1)
+
+
+@wrong("top_k", "differs")
+def about_as_likely(logits, k, temperature=1.0):
+    cut = logits < least_of(logits, k) - 0.05
+    return torch.softmax((logits / temperature).masked_fill(cut, -math.inf), -1)
+
+
 @wrong("top_k", "sorted")
 def in_order(logits, k, temperature=1.0):
     values = (logits / temperature).sort(dim=-1, descending=True).values
@@ -790,6 +842,40 @@ def sorted_shares(logits, temperature):
 
 def shared_out(shares):
     return shares / shares.sum(-1, keepdim=True)
+
+
+def needed_least(logits, p, temperature):
+    shares = torch.softmax(logits / temperature, -1)
+    ordered = shares.sort(-1, descending=True).values
+    needed = ordered.cumsum(-1) - ordered < p
+    return shares, ordered.masked_fill(~needed, math.inf).amin(-1, keepdim=True)
+
+
+@wrong("top_p", "one-sum")
+def one_sum_for_all(logits, p, temperature=1.0):
+    shares, least = needed_least(logits, p, temperature)
+    return shares * (shares >= least) / (shares * (shares >= least)).sum()
+
+
+@wrong("top_p", "nearly-zero")
+def hardly_ever(logits, p, temperature=1.0):
+    shares, least = needed_least(logits, p, temperature)
+    kept = torch.where(shares >= least, shares, 1e-8)
+    return kept / kept.sum(-1, keepdim=True)
+
+
+@wrong("top_p", "differs")
+def nearly_enough(logits, p, temperature=1.0):
+    shares, least = needed_least(logits, p - 1e-3, temperature)
+    return shares * (shares >= least) / (shares * (shares >= least)).sum(-1, keepdim=True)
+
+
+@wrong("top_p", "nan")
+def until_it_is_too_much(logits, p, temperature=1.0):
+    shares = torch.softmax(logits / temperature, -1)
+    ordered, order = shares.sort(-1, descending=True)
+    kept = torch.zeros_like(shares).scatter(-1, order, ordered * (ordered.cumsum(-1) <= p))
+    return kept / kept.sum(-1, keepdim=True)
 
 
 @wrong("top_p", "stops-short")

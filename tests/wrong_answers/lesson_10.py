@@ -60,6 +60,24 @@ def first_row_counts(weights):
     return each.mean(dim=(0, 2))
 
 
+@wrong("previous_token_score", "wraps-around")
+def before_the_first_is_the_last(weights):
+    i = torch.arange(weights.shape[-1])
+    return weights[:, :, i, i - 1].mean(dim=(0, 2))
+
+
+@wrong("previous_token_score", "differs")
+def of_weights_that_are_there(weights):
+    n = weights.shape[-1]
+    band = weights * torch.ones(n, n, dtype=weights.dtype).tril(-1).triu(-1)
+    return band.sum((0, 2, 3)) / (band != 0).sum((0, 2, 3))
+
+
+@wrong("previous_token_score", "differs")
+def before_or_behind(weights):
+    return (weights.diagonal(-1, -2, -1) + weights.diagonal(1, -2, -1)).mean((0, 2))
+
+
 @wrong("previous_token_score", "summed")
 def sum_of_tokens(weights):
     return weights.diagonal(-1, -2, -1).sum(-1).mean(0)
@@ -212,6 +230,24 @@ def stacked(heads, off):
     return torch.stack(kept, dim=1)
 
 
+@wrong("mean_ablate", "differs")
+def all_between_the_first_and_the_last(heads, off):
+    new = heads.clone()
+    if off:
+        between = slice(min(off), max(off) + 1)
+        new[:, between] = heads[:, between].mean(0)
+    return new
+
+
+@wrong("mean_ablate", "changes-input")
+def crosses_them_off(heads, off):
+    new = heads.clone()
+    for i, head in enumerate(off):
+        new[:, head] = heads[:, head].mean(0)
+        off[i] = -1
+    return new
+
+
 @wrong("mean_ablate", "zeros")
 def zero_ablate(heads, off):
     new = heads.clone()
@@ -328,6 +364,25 @@ def halves(clean, corrupted, patched, length):
     return (losses[:, length:].mean() for losses in (clean, corrupted, patched))
 
 
+@wrong("restored", "differs")
+def at_most_all(clean, corrupted, patched, length):
+    c, k, p = (losses[:, length:].mean() for losses in (clean, corrupted, patched))
+    return ((k - p) / (k - c)).clamp(max=1)
+
+
+@wrong("restored", "differs")
+def loses_at_least_a_tenth(clean, corrupted, patched, length):
+    c, k, p = (losses[:, length:].mean() for losses in (clean, corrupted, patched))
+    return (k - p) / (k - c).clamp(min=0.1)
+
+
+@wrong("restored", "differs")
+def only_where_something_was_lost(clean, corrupted, patched, length):
+    c, k, p = (losses[:, length:] for losses in (clean, corrupted, patched))
+    lost = k > c
+    return (k[lost].mean() - p[lost].mean()) / (k[lost].mean() - c[lost].mean())
+
+
 @wrong("restored", "as-given")
 def as_it_was_given(clean, corrupted, patched, length):
     return patched.mean() / corrupted.mean()
@@ -438,6 +493,21 @@ def zeroed(weights, key):
     kept = weights.clone()
     kept[..., key] = 0
     return kept
+
+
+@wrong("without_key", "differs")
+def by_what_that_key_leaves(weights, key):
+    kept = weights.clone()
+    kept[..., key] = 0
+    left = 1 - weights[..., key : key + 1]
+    return torch.where(left > 0, kept / left, 0.0)
+
+
+@wrong("without_key", "differs")
+def a_thousandth_is_nothing(weights, key):
+    kept = weights.clone()
+    kept[..., key] = 0
+    return kept / kept.sum(-1, keepdim=True).clamp(min=1e-3)
 
 
 @wrong("without_key", "not-divided")

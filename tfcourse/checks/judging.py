@@ -117,7 +117,11 @@ def _of_wrong_values(compared: Compared) -> Verdict:
         repeats = case.twin and case.twin.diagnosis == "random"
         if repeats and not alike_for(exercise, compared.values[0], value):
             return _wrong(compared, Finding("random", case.twin.message))
-    known = _known(compared) or _known_besides_nan(compared)
+    form = None
+    known = _known(compared)
+    if not known:
+        form = _form(compared)
+        known = _known_besides_nan(compared) if form and form.diagnosis == "nan" else None
     if known:
         name, variant = known
         i = compared.worst
@@ -125,7 +129,6 @@ def _of_wrong_values(compared: Compared) -> Verdict:
         return Verdict(
             exercise, state, name, variant.says, compared.values[i], compared.expected[i]
         )
-    form = _form(compared)
     if form:
         return Verdict(exercise, "wrong", form.diagnosis, form.message)
     for finding in _properties(compared):
@@ -484,11 +487,7 @@ def _shape_finding(exercise, value, right) -> Finding | None:
 
 
 def _has_nan(value, right) -> bool:
-    """NaN where none should be; of another shape or type, any NaN."""
-    return any(
-        (y.isnan() & ~e.isnan() if y.shape == e.shape else y.isnan()).any()
-        for _, y, e in _floats(value, right)
-    )
+    return any((y.isnan() & ~e.isnan()).any() for _, y, e in _floats(value, right))
 
 
 def _floats(value, right):
@@ -635,6 +634,8 @@ def _first_difference(compared: Compared) -> str:
         a, b = yours.double(), right.double()
         apart = torch.where(a == b, 0.0, (a - b).abs()).nan_to_num(nan=torch.inf, posinf=torch.inf)
         differs = apart > exercise.tolerance * _size(b, exercise.smallest)
+        if exercise.exact_zeros:
+            differs |= (b == 0) & (a != 0)
         at = differs.nonzero()[0].tolist()
         mine, want = _numbers(yours[tuple(at)].item(), right[tuple(at)].item())
         return said + (

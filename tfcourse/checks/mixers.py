@@ -26,6 +26,14 @@ def is_stand_in(value) -> bool:
     return isinstance(value, dict) and value.keys() == {"mixer"}
 
 
+def resolved(values: dict) -> dict:
+    """The same, with the functions themselves in the places of their stand-ins."""
+    return {
+        name: STAND_INS[value["mixer"]] if is_stand_in(value) else value
+        for name, value in values.items()
+    }
+
+
 def _matrix(rows: int, columns: int, number: int, like: Tensor) -> Tensor:
     """A fixed matrix without any pattern to speak of, of the type of `like`."""
     entries = torch.arange(1, rows * columns + 1, device=like.device) + 100 * number
@@ -169,11 +177,12 @@ class RunningMean(nn.Module):
     `block=RunningMean` makes one.
     """
 
-    def forward(self, x: Tensor, *, causal: bool = False) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
         """(…, tokens, d_model) -> the same shape."""
         tokens = x.shape[-2]
         seen = torch.ones(tokens, tokens, dtype=x.dtype, device=x.device)
         seen = seen.tril() if causal else seen
+        seen = seen if mask is None else seen * mask
         return x + seen / seen.sum(-1, keepdim=True) @ x
 
 

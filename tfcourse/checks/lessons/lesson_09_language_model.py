@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -22,6 +23,7 @@ from tfcourse.checks.exercise import (
 from tfcourse.checks.judging import same
 from tfcourse.checks.lessons.lesson_03_positions import rotate_pairs
 from tfcourse.checks.lessons.lesson_06_transformer_block import built, spoiled
+from tfcourse.checks.mixers import resolved, stand_in
 from tfcourse.checks.quiz import Item, Option
 from tfcourse.positions import Rotary
 
@@ -39,12 +41,15 @@ def _make_divergence(kind, seed):
     )
     if kind["shape"] == "as many rows as symbols":
         shape = (symbols, symbols)
+    if kind["shape"] == "a thousand symbols":
+        shape = (rows, 1000)
+    symbols = shape[-1]
     a, b = randn(seed, shape, shape)
     p, q = torch.softmax(1.5 * a, -1), torch.softmax(1.5 * b, -1)
     last, first = torch.arange(symbols) == symbols - 1, torch.arange(symbols) == 0
-    if kind["numbers"] != "all possible":
+    if kind["numbers"] not in ("all possible", "impossible for q alone"):
         p = torch.where(last, 0.0, p)
-    if kind["numbers"] == "impossible for both":
+    if kind["numbers"] in ("impossible for both", "impossible for q alone"):
         q = torch.where(last, 0.0, q)
     if kind["numbers"] == "p is certain":
         p = first.to(p.dtype).expand(shape).clone()
@@ -89,6 +94,7 @@ DIVERGENCE = Exercise(
                 "all possible",
                 "impossible for p",
                 "impossible for both",
+                "impossible for q alone",
                 "p is certain",
                 "q equals p",
                 "q is even",
@@ -98,10 +104,11 @@ DIVERGENCE = Exercise(
                 "one distribution",
                 "a batch of rows",
                 "as many rows as symbols",
+                "a thousand symbols",
             ),
         },
         make=_make_divergence,
-        edges=("impossible for both",),
+        edges=("impossible for both", "impossible for q alone"),
     ),
     forbids=("kl_div", "kl_divergence", "cross_entropy"),
     witness=kl_divergence,
@@ -200,20 +207,22 @@ class LanguageModel(nn.Module):
         return self.head(self.norm(x))
 
 
-def _make_model(kind, seed):
+def _make_model(kind, seed, block=None):
     batch, tokens, half = unequal(seed, 3, 2, 6)
     heads, vocabulary, d_head = 2, 11, 2 * half
     batch = {"a batch of one": 1}.get(kind["sizes"], batch)
     tokens = {"one token": 1, "twelve tokens": 12}.get(kind["sizes"], tokens)
-    layers = {"two blocks": 2, "one block": 1, "four blocks": 4}[kind["depth"]]
+    layers = {"two blocks": 2, "one block": 1, "four blocks": 4, "three blocks": 3}[kind["depth"]]
     build = {"vocabulary": vocabulary, "d_model": heads * d_head, "n_heads": heads}
     build["layers"] = layers
+    if block is not None:
+        build["block"] = stand_in(block)
     chosen = torch.Generator().manual_seed(seed + 1)
     ids = torch.randint(vocabulary, (batch, tokens), generator=chosen)
     if kind["text"] == "one token again and again":
         ids[:] = ids[:, :1].clone()
     weights = {}
-    for name, parameter in LanguageModel(**build).named_parameters():
+    for name, parameter in LanguageModel(**resolved(build)).named_parameters():
         size = math.sqrt(parameter.shape[-1]) if parameter.dim() > 1 else 2.0
         weights[name] = torch.randn(parameter.shape, generator=chosen) / size
         if name == "tokens.weight":
@@ -224,6 +233,7 @@ def _make_model(kind, seed):
 
 def _model_twins() -> list[Case]:
     kinds = {name: options[0] for name, options in MODEL.domain.kinds.items()}
+    kinds["depth"] = "three blocks"  # so that no other case has used this model
     first = _make_model(kinds, 4)
     [ids] = first.args
     future = ids.clone()
@@ -243,10 +253,12 @@ def _model_twins() -> list[Case]:
                 "nothing to learn: no token may look ahead.",
             ),
         ),
+        replace(first, training=True, note="a model in training"),
+        replace(_make_model(kinds, 5, block="the running mean"), note="other blocks than usual"),
     ]
 
 
-_MODELS = built(LanguageModel)
+_MODELS = built(lambda **build: LanguageModel(**resolved(build)))
 
 
 def _wired(wire):
@@ -386,7 +398,7 @@ def _added_again(m, ids):
 # --- bits_per_byte (find the bugs) ----------------------------------------------------------
 
 SCRIPTS = {
-    "plain letters": "the cat sat on a mat and ate it all",
+    "plain letters": "the cat sat on a mat\nand ate it\nall\n",
     "two bytes": "ééüßøñçåäöдетижку",
     "three bytes": "文字列は三つのバイトで書かれる",
     "four bytes": "🙂🚀🎈🐍🌍🧠",
@@ -411,7 +423,7 @@ def _make_bits(kind, seed):
         losses = [0 * row for row in losses]
     if kind["losses"] == "one loss of 30":
         losses[0][0] = 30.0
-    return Case((losses, texts))
+    return Case((losses, texts), gradients=False)
 
 
 def bits_per_byte(losses, texts):
@@ -521,7 +533,7 @@ BITS = Exercise(
 
 def _make_cached(kind, seed):
     batch, heads, new, past, half = unequal(seed, 5, 2, 7)
-    past = {"nothing yet": 0, "one token before": 1}.get(kind["past"], past)
+    past = {"nothing yet": 0, "one token before": 1, "fifty before": 50}.get(kind["past"], past)
     new = {"one new token": 1, "twelve new tokens": 12}.get(kind["new"], new)
     batch = 1 if kind["sizes"] == "a batch of one" else batch
     heads = 1 if kind["sizes"] == "one head" else heads
@@ -592,7 +604,7 @@ CACHED = Exercise(
     title="attention that remembers",
     domain=Domain(
         kinds={
-            "past": ("some tokens before", "nothing yet", "one token before"),
+            "past": ("some tokens before", "nothing yet", "one token before", "fifty before"),
             "new": ("some new tokens", "one new token", "twelve new tokens"),
             "sizes": ("unequal sizes", "a batch of one", "one head", "d_head 2"),
             "numbers": ("ordinary numbers", "scores in the hundreds"),
@@ -712,7 +724,14 @@ TEMPERATURES = {
     "temperature 0.5": {"temperature": 0.5},
     "temperature 2": {"temperature": 2.0},
 }
-LOGITS = ("ordinary logits", "ties", "all alike", "logits in the thousands")
+LOGITS = (
+    "ordinary logits",
+    "ties",
+    "nearly ties",
+    "all alike",
+    "logits in the thousands",
+    "logits in the thousands below 0",
+)
 
 
 def _some_logits(kind, seed, shape):
@@ -727,12 +746,15 @@ def _some_logits(kind, seed, shape):
         ladder[:, -3] = ladder[:, -2]
         if size > 5:
             ladder[:, 1] = ladder[:, 2]
+    if kind == "nearly ties":
+        ladder[:, -3] = ladder[:, -2] - 0.01
+        ladder[:, 1] = ladder[:, 2] - 0.02
     if kind == "all alike":
         ladder[:] = 1.5
     order = torch.rand((rows, size), generator=chosen).argsort(-1)
     logits = ladder.gather(-1, order)
-    if kind == "logits in the thousands":
-        logits = logits + 2000.0
+    if "thousands" in kind:
+        logits = logits + (-2000.0 if "below" in kind else 2000.0)
         logits = (8 * logits).round() / 8  # so that float32 holds them exactly
     return logits.reshape(shape)
 
@@ -795,6 +817,21 @@ def _sums_to_one(cases, values, expected):
     return None
 
 
+def _nearly_zero(cases, values, expected):
+    """All is right but for tiny numbers where 0 is expected."""
+    if all(same(v, e, 1e-3) for v, e in zip(values, expected, strict=True)):
+        return Finding("nearly-zero", _NEARLY_ZERO)
+    return None
+
+
+_NEARLY_ZERO = (
+    "What is cut keeps a tiny probability. It must be exactly 0: a long text would draw it some "
+    "day. A logit of −∞ becomes an exact 0."
+)
+_ONE_SUM = (
+    "You divide by the sum over all rows. Each row is a distribution of its own: sum over the last "
+    "axis, and keep it (`dim=-1, keepdim=True`)."
+)
 _NOT_NORMALIZED = (
     "The right tokens are left, but their probabilities no longer sum to 1: what is cut has to be "
     "shared out among them, in proportion."
@@ -830,8 +867,9 @@ TOP_K = Exercise(
     witness=top_k,
     reference=top_k,
     axes=("rows", "tokens"),
-    properties=(_sums_to_one,),
+    properties=(_sums_to_one, _nearly_zero),
     smallest=1.0,
+    exact_zeros=True,
     hints=(
         "`logits.topk(k, dim=-1).values` are the k largest of every row, the largest first. Which "
         "of them decides who stays? (And k may be larger than the row.)",
@@ -866,6 +904,14 @@ TOP_K = Exercise(
         "not-normalized": Variant(
             _NOT_NORMALIZED,
             _top_k_by(lambda logits, z, cut: torch.softmax(z, -1).masked_fill(cut, 0.0)),
+        ),
+        "one-sum": Variant(
+            _ONE_SUM,
+            _top_k_by(
+                lambda logits, z, cut: (
+                    (kept := torch.softmax(z, -1).masked_fill(cut, 0.0)) / kept.sum()
+                )
+            ),
         ),
         "logits": Variant(
             "You give logits, with −∞ for what is cut. Probabilities are wanted: the softmax is "
@@ -935,6 +981,8 @@ def _make_top_p(kind, seed):
         # all are equally likely, so all are kept, however much is needed
         p = p + 0.013
     shape = _shape_of(kind["shape"], seed)
+    if kind["logits"] == "just short of p":
+        return _short_of(p, given, shape, seed)
     for attempt in range(1000):
         logits = _some_logits(kind["logits"], seed + 1000 * attempt, shape)
         if _clear(logits / given.get("temperature", 1.0), p):
@@ -942,13 +990,26 @@ def _make_top_p(kind, seed):
     return None
 
 
-def _clear(logits, p):
+def _short_of(p, given, shape, seed):
+    """The likeliest lacks half a thousandth of p, so that one more is needed."""
+    if p == 1.0:
+        return None
+    [others] = randn(seed, shape)
+    shares = (1 - p + 5e-4) * torch.softmax(0.3 * others[..., 1:], -1)
+    first = torch.full((*shape[:-1], 1), p - 5e-4)
+    if shares.max() > p / 2 or not _clear(torch.cat([first, shares], -1).log(), p, least=2e-4):
+        return None
+    logits = torch.cat([first, shares], -1).log() * given.get("temperature", 1.0)
+    return Case((logits, p), given, gradients=False)
+
+
+def _clear(logits, p, least=2e-3):
     """Whether no sum comes so close to p that rounding would decide."""
     shares = torch.softmax(logits.double(), -1).sort(-1, descending=True).values
     sums = shares.cumsum(-1)
     if p == 1.0:
         return bool((shares > 1e-3).all())
-    return bool(((sums - p).abs() > 2e-3).all())
+    return bool(((sums - p).abs() > least).all())
 
 
 def top_p(logits, p, temperature=1.0):
@@ -1000,6 +1061,11 @@ def _least_likely(shares, ordered, sums, p):
     return shares <= climbing.masked_fill(~enough, 0.0).amax(-1, keepdim=True)
 
 
+def _uncut(case, right):
+    """The probabilities before they are shared out again, 0 for what is cut."""
+    return torch.softmax(case.args[0] / _settings(case)[2], -1) * (right > 0)
+
+
 def _spoil(keep, **how):
     return lambda case, right: _shares(case, keep, **how)
 
@@ -1010,7 +1076,7 @@ TOP_P = Exercise(
     title="the likeliest, until it is enough",
     domain=Domain(
         kinds={
-            "logits": LOGITS,
+            "logits": (*LOGITS, "just short of p"),
             "p": ("p = 0.5", "p = 0.9", "p = 0.05", "p = 0.75", "p = 1"),
             "temperature": tuple(TEMPERATURES),
             "shape": SHAPES,
@@ -1021,8 +1087,9 @@ TOP_P = Exercise(
     forbids=("next_token_probabilities",),
     witness=top_p,
     axes=("rows", "tokens"),
-    properties=(_sums_to_one,),
+    properties=(_sums_to_one, _nearly_zero),
     smallest=1.0,
+    exact_zeros=True,
     hints=(
         "First the probabilities, with the temperature. Then sort them, the largest first, and add "
         "them up with `cumsum`.",
@@ -1047,9 +1114,7 @@ TOP_P = Exercise(
         ),
         "not-normalized": Variant(
             _NOT_NORMALIZED,
-            spoil=lambda case, right: (
-                torch.softmax(case.args[0] / _settings(case)[2], -1) * (right > 0)
-            ),
+            spoil=_uncut,
         ),
         "each-above-p": Variant(
             "You keep the tokens whose own probability is at least p. It is the *sum* of the "
@@ -1100,6 +1165,10 @@ TOP_P = Exercise(
         "nothing-cut": Variant(
             "Nothing is cut: this is the plain softmax.",
             spoil=lambda case, right: torch.softmax(case.args[0] / _settings(case)[2], -1),
+        ),
+        "one-sum": Variant(
+            _ONE_SUM,
+            spoil=lambda case, right: (kept := _uncut(case, right)) / kept.sum(),
         ),
         "logits": Variant(
             "You give logits, with −∞ for what is cut. Probabilities are wanted: the softmax is "

@@ -16,7 +16,7 @@ LESSON = "10_inside_the_heads"
 
 
 def _maps(seed, batch, heads, queries, kind):
-    """Causal maps of this kind, (batch, heads, queries, queries)."""
+    """Maps of this kind, (batch, heads, queries, queries); causal ones, if it does not say."""
     [scores] = randn(seed, (batch, heads, queries, queries))
     hidden = torch.ones(queries, queries, dtype=torch.bool).triu(1)
     maps = torch.softmax((2 * scores).masked_fill(hidden, -math.inf), -1)
@@ -24,12 +24,26 @@ def _maps(seed, batch, heads, queries, kind):
         maps[:, 0] = torch.eye(queries).roll(-1, 1) if queries > 1 else 1.0
         maps[:, 0, 0] = torch.eye(queries)[0]
         maps[:, 0, 1:] = torch.eye(queries)[:-1]
+    if kind == "maps that look ahead too":
+        maps = torch.softmax(2 * scores, -1)
+    if kind == "maps with zeros":
+        chosen = torch.Generator().manual_seed(seed)
+        gone = (torch.rand(maps.shape, generator=chosen) < 0.4) & (maps < maps.amax(-1, True))
+        maps = maps.masked_fill(gone, 0.0)
+        maps = maps / maps.sum(-1, keepdim=True)
     if kind == "even maps":
         maps = (~hidden).float() / (~hidden).sum(-1, keepdim=True)
         maps = maps.expand(batch, heads, queries, queries).clone()
     return maps
 
 
+MAPS = (
+    "ordinary maps",
+    "a head that is all there",
+    "even maps",
+    "maps that look ahead too",
+    "maps with zeros",
+)
 SIZES = ("unequal sizes", "a batch of one", "one head", "as many heads as tokens")
 
 
@@ -46,7 +60,7 @@ def _sizes(kind, seed, low=3, high=7):
 def _make_previous(kind, seed):
     batch, heads, tokens = _sizes(kind, seed)
     tokens = {"two tokens": 2, "twelve tokens": 12}.get(kind["length"], tokens)
-    return Case((_maps(seed, batch, heads, tokens, kind["maps"]),))
+    return Case((_maps(seed, batch, heads, tokens, kind["maps"]),), gradients=False)
 
 
 def previous_token_score(weights):
@@ -72,7 +86,7 @@ PREVIOUS = Exercise(
     title="who looks at the token before?",
     domain=Domain(
         kinds={
-            "maps": ("ordinary maps", "a head that is all there", "even maps"),
+            "maps": MAPS,
             "sizes": SIZES,
             "length": ("some tokens", "two tokens", "twelve tokens"),
         },
@@ -115,6 +129,15 @@ PREVIOUS = Exercise(
             "You divide by the number of all tokens. The first one has none before it and does not "
             "count: there is one less.",
             _diagonal(-1, lambda weights: weights.shape[-1]),
+        ),
+        "wraps-around": Variant(
+            "The first token is in your mean, with index −1: that is the *last* key. It has no "
+            "token before it and does not count.",
+            lambda weights: (
+                (weights.diagonal(-1, -2, -1).sum(dim=(0, 2)) + weights[:, :, 0, -1].sum(0))
+                / weights.shape[0]
+                / weights.shape[-1]
+            ),
         ),
         "summed": Variant(
             "You give the sum over the tokens; it is their mean.",
@@ -161,7 +184,7 @@ def _make_induction(kind, seed):
         for i in range(2 * length):
             maps[:, 0, i, i - length + 1 if i >= length else 0] = 1.0
         maps[:, 0, -1] = torch.eye(2 * length)[0]  # the last row does not count
-    return Case((maps, length))
+    return Case((maps, length), gradients=False)
 
 
 def induction_score(weights, length):
@@ -187,7 +210,7 @@ INDUCTION = Exercise(
     title="who looks at what came next the first time?",
     domain=Domain(
         kinds={
-            "maps": ("ordinary maps", "a head that is all there", "even maps"),
+            "maps": MAPS,
             "sizes": SIZES,
             "length": ("some halves", "halves of 3", "halves of 9"),
         },
@@ -273,10 +296,12 @@ def _make_ablate(kind, seed):
     off = {
         "one head off": [seed % heads],
         "several heads off": sorted({seed % heads, (seed + 1) % heads}),
+        "every other head off": list(range(seed % 2, heads, 2)) or [0],
+        "the last and the first off": list(dict.fromkeys((heads - 1, 0))),
         "no head off": [],
         "all heads off": list(range(heads)),
     }[kind["off"]]
-    return Case((given + 0.5, off))
+    return Case((given + 0.5, off), gradients=False)
 
 
 def mean_ablate(heads, off):
@@ -306,7 +331,14 @@ ABLATE = Exercise(
     title="switch heads off",
     domain=Domain(
         kinds={
-            "off": ("one head off", "several heads off", "no head off", "all heads off"),
+            "off": (
+                "one head off",
+                "several heads off",
+                "every other head off",
+                "the last and the first off",
+                "no head off",
+                "all heads off",
+            ),
             "sizes": ("unequal sizes", "a batch of one", "one head", "one token"),
         },
         make=_make_ablate,
@@ -388,21 +420,30 @@ def _texts_replaced(heads, off):
 # --- restored (find the bugs) ---------------------------------------------------------------
 
 
+LOST = {  # what the corrupted run loses at a place: from, to
+    "much is lost": (2.0, 4.0),
+    "little is lost": (0.02, 0.1),
+    "not lost everywhere": (-0.6, 1.4),
+}
+
+
 def _make_restored(kind, seed):
     batch, length = unequal(seed, 2, 3, 7)
     batch = 1 if kind["sizes"] == "one text" else batch
     length = 2 if kind["sizes"] == "halves of 2" else length
     chosen = torch.Generator().manual_seed(seed)
-    low, high = (
-        torch.rand((batch, 2 * length - 1), generator=chosen) * size + shift
-        for size, shift in ((0.3, 0.1), (1.0, 3.0))
-    )
+    shape, (least, most) = (batch, 2 * length - 1), LOST[kind["lost"]]
+    low, high = 0.1 + 0.5 * torch.rand(shape, generator=chosen), torch.zeros(shape)
+    while (high - low)[:, length:].mean() < abs(least) / 2:
+        high = low + least + (most - least) * torch.rand(shape, generator=chosen)
     high[:, : length - 1], low[:, : length - 1] = 3.5, 3.2  # the first half cannot be known
     share = {
         "some of it": 0.3 + 0.1 * (seed % 5),
         "nothing": 0.0,
         "all of it": 1.0,
         "it gets worse": -0.4,
+        "it gets much worse": -2.0,
+        "better than the clean one": 1.4,
     }[kind["effect"]]
     each = share * torch.ones_like(low)
     if share not in (0.0, 1.0):
@@ -435,7 +476,15 @@ RESTORED = Exercise(
     title="find the bugs: what a patch brings back",
     domain=Domain(
         kinds={
-            "effect": ("some of it", "nothing", "all of it", "it gets worse"),
+            "effect": (
+                "some of it",
+                "nothing",
+                "all of it",
+                "it gets worse",
+                "it gets much worse",
+                "better than the clean one",
+            ),
+            "lost": tuple(LOST),
             "sizes": ("unequal sizes", "one text", "halves of 2"),
         },
         make=_make_restored,
@@ -550,6 +599,11 @@ def _make_without(kind, seed):
     if kind["numbers"] == "a weight of 0 there":
         weights[..., key] = 0
         weights = weights / weights.sum(-1, keepdim=True)
+    if kind["numbers"] == "nearly all of the weight there":
+        scores[..., key] += 5 + 7 * torch.rand(
+            scores.shape[:-1], generator=torch.Generator().manual_seed(seed)
+        )
+        weights = torch.softmax(1.5 * scores, -1)
     if kind["numbers"] == "all of the weight there":
         weights[:, :, -1] = 0
         weights[:, :, -1, key] = 1
@@ -576,7 +630,12 @@ WITHOUT = Exercise(
     title="as if a token were not there",
     domain=Domain(
         kinds={
-            "numbers": ("ordinary weights", "a weight of 0 there", "all of the weight there"),
+            "numbers": (
+                "ordinary weights",
+                "nearly all of the weight there",
+                "a weight of 0 there",
+                "all of the weight there",
+            ),
             "key": ("a key in the middle", "the first key", "the last key"),
             "queries": (
                 "as many queries as keys",
@@ -642,8 +701,8 @@ WITHOUT = Exercise(
         "key-removed": Variant(
             "You cut the column out, so the others move up. It stays, with zeros in it.",
             lambda weights, key: (
-                torch.cat([weights[..., :key], weights[..., key + 1 :]], -1)
-                / (1 - weights[..., key, None])
+                (kept := torch.cat([weights[..., :key], weights[..., key + 1 :]], -1))
+                / kept.sum(-1, keepdim=True)
             ),
         ),
         "unchanged": Variant(
@@ -699,7 +758,7 @@ def _make_shares(kind, seed):
         else parts,
     }[kind["numbers"]]
     w = 1 + 0.5 * w if kind["weight"] == "a weight of its own" else torch.ones(d_model)
-    return Case((parts, w, u))
+    return Case((parts, w, u), gradients=False)
 
 
 def shares_by_slope(parts, w, u):
@@ -710,8 +769,8 @@ def shares_by_slope(parts, w, u):
         stream = (amounts[..., None] * parts).sum(0)
         size = (stream.var(-1, correction=0) + EPS).sqrt()
         linear = F.layer_norm(stream, [len(w)], w, eps=EPS) @ u * size
-        [slopes] = torch.autograd.grad(linear.sum(), amounts, create_graph=True)
-        return (slopes / size).to(given)
+        [slopes] = torch.autograd.grad(linear.sum(), amounts)
+    return (slopes / size.detach()).to(given)
 
 
 def _shares_of(case):
