@@ -452,8 +452,8 @@ for name, which in (("untrained", beginner), ("trained", theirs)):
     print(f"{name:>9}, right characters after 0, 1, 2, 3 blocks: {told}")
 
 # %% [markdown]
-# Why do both begin alike? With no block at all, a tied model mostly says again what it has just
-# read, and among indents that is often right.
+# Why do both begin alike? With no block at all, a tied model says again what it has just read, and
+# among spaces that is often right.
 #
 # Mind what is measured. The lens puts early streams through a norm and an output head that were
 # trained for the last one. Where it reads nonsense, the stream may hold the answer in a form that
