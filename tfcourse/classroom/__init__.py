@@ -1,0 +1,1 @@
+"""A class: hand out, take in, grade in a sandbox, tell each what they misunderstood."""
