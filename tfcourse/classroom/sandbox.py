@@ -1,12 +1,13 @@
 """A process that can do no harm: Linux's bubblewrap around it, and limits on all that it may use.
 
 What runs inside sees the interpreter, the folders that it is given to read, an empty folder of its
-own in memory, and nothing else: no network, no other processes, no home, no host name. It is nobody,
-also where the grader is root.
+own in memory, and nothing else: no network, no other processes, no home, no host name. It is
+nobody, also where the grader is root.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import selectors
@@ -74,8 +75,8 @@ def check() -> None:
     ended = run([sys.executable, "-c", "print('here')"], limits=Limits(seconds=20))
     if ended.output.strip() != b"here":
         raise NoSandbox(
-            f"bubblewrap is here, but may not make a sandbox: {ended.errors or ended.stopped}. In a "
-            "container it needs the right to make namespaces (Docker: --security-opt "
+            f"bubblewrap is here, but may not make a sandbox: {ended.errors or ended.stopped}. In "
+            "a container it needs the right to make namespaces (Docker: --security-opt "
             "seccomp=unconfined, or --privileged). --unsafe runs submissions without it: they can "
             "then read, change and send whatever you can."
         )
@@ -222,10 +223,8 @@ def _last(errors: bytearray) -> str:
 
 def _end(process) -> None:
     """End it, and all that it has started: the first process inside takes the others along."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
     for pipe in (process.stdout, process.stderr):
         pipe.close()

@@ -1,0 +1,103 @@
+"""From a submitted notebook to texts that stand alone."""
+
+import json
+import textwrap
+
+import pytest
+
+from tests import answers as bank
+from tests.conftest import ROOT
+from tfcourse.authoring.build import find_lessons
+from tfcourse.classroom import cells
+from tfcourse.classroom.cells import Answer, NotANotebook, answers
+
+
+def notebook(*sources):
+    made = []
+    for source in sources:
+        metadata, code = source if isinstance(source, tuple) else ({}, source)
+        made.append({"cell_type": "code", "metadata": metadata, "source": textwrap.dedent(code)})
+    return {"cells": [{"cell_type": "markdown", "source": "def f(): pass"}, *made]}
+
+
+def run(answer, name):
+    space = {}
+    exec(answer.source, space)
+    return space[name]
+
+
+def test_an_answer_brings_along_what_it_needs_and_nothing_else():
+    made = notebook(
+        "import math\nimport os",
+        "SIZE = 3\nOTHER = 4",
+        "def helper(x):\n    return math.sqrt(x) * SIZE",
+        "while True: pass",
+        "print('never')\nf(3)",
+        "%matplotlib inline\n!ls\ndef f(x):\n    return helper(x)\n",
+        "f = check(f)",
+    )
+    found = answers(made, ["f", "g"])
+    assert run(found["f"], "f")(4) == 6
+    assert "os" not in found["f"].source
+    assert "OTHER" not in found["f"].source
+    assert "while" not in found["f"].source
+    assert found["g"] == Answer()
+
+
+def test_the_order_and_every_definition_are_kept():
+    made = notebook(
+        "def f(x):\n    return 1",
+        "k = 1\nk += 2",
+        "@staticmethod\ndef g(x, k=k):\n    return k",
+        "class A:\n    pass\nclass B(A):\n    def f(self):\n        return g.__func__(0)",
+        "def f(x):\n    return B().f() + x",
+    )
+    assert run(answers(made, ["f"])["f"], "f")(10) == 13
+
+
+def test_a_cell_that_cannot_be_read_costs_its_own_exercise_alone():
+    made = notebook(
+        ({"exercise": "f"}, "def f(x):\n    return (x"),
+        "def g(x)\n    return x",
+        "def h(x):\n    return x",
+        "this is no python",
+    )
+    found = answers(made, ["f", "g", "h"])
+    assert found["f"].trouble.startswith("Python cannot read this cell: '(' was never closed")
+    assert "line 1" in found["g"].trouble
+    assert run(found["h"], "h")(2) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is not a notebook: no JSON"),
+        (b"\xff\xfe\x00", "is not a notebook: no JSON"),
+        (b"[1, 2]", "no list of cells"),
+        (b'{"cells": 3}', "no list of cells"),
+        (b'{"cells": [3]}', "no list of cells"),
+        (b"[" * 100_000, "is not a notebook"),
+    ],
+)
+def test_what_is_no_notebook_is_said(tmp_path, content, said):
+    (tmp_path / "x.ipynb").write_bytes(content)
+    with pytest.raises(NotANotebook, match=said):
+        cells.read(tmp_path / "x.ipynb")
+
+
+def test_one_that_is_too_large_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(cells, "LARGEST", 10)
+    (tmp_path / "x.ipynb").write_text(json.dumps(notebook("x = 1")))
+    with pytest.raises(NotANotebook, match="Clear its outputs"):
+        cells.read(tmp_path / "x.ipynb")
+
+
+@pytest.mark.parametrize("lesson", find_lessons(ROOT), ids=lambda lesson: lesson.name)
+def test_every_solution_of_every_lesson_stands_alone(lesson):
+    """All names that a solution needs are there once its text has been run."""
+    solved = json.loads(json.dumps(lesson.solved()))
+    found = answers(solved, lesson.exercises())
+    for name, answer in found.items():
+        assert not answer.trouble
+        assert callable(run(answer, name)), name
+    assert bank.rights(name)
