@@ -29,7 +29,6 @@ from tfcourse.experiments import manual as shipped
 from tfcourse.experiments.study import losses
 from tfcourse.inside import (
     attention_maps,
-    head_outputs,
     head_scores,
     logit_lens,
     replaced_heads,

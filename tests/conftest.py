@@ -22,6 +22,14 @@ def _own_home(tmp_path_factory):
         os.environ.pop(name, None)
 
 
+# They take longest, so they begin first, one on each of two workers; a third one takes the others.
+LONGEST = ("tests/browser/test_jupyterlab.py", "tests/test_notebooks.py")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
 def pytest_terminal_summary(terminalreporter):
     """Say how long each notebook took, kernel start and all."""
     for report in terminalreporter.getreports("passed"):

@@ -96,13 +96,13 @@ def test_numbers(show, logits, host, options):
     assert cut == sum(x == 0 for x in [*now[:14].tolist(), now[14:].sum().item()])
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_what_is_left_is_what_torch_leaves(show, seed):
     """Whole numbers as logits: many are equal, and the last one kept often has its equals."""
     rng = np.random.default_rng(seed)
     size = 15
     found = rng.integers(-3, 4, (4, size)) * rng.choice([0.25, 0.5, 1.0])
-    start = {"temperature": [0.05, 0.35, 0.8, 1.0, 1.95, 3.0][seed]}
+    start = {"temperature": [0.05, 0.8, 3.0][seed]}
     page = show(NextToken(found, [f"t{i}" for i in range(size)], **start))
     for context in range(4):
         page.get_by_label("after", exact=True).select_option(str(context))

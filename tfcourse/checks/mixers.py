@@ -26,12 +26,9 @@ def is_stand_in(value) -> bool:
     return isinstance(value, dict) and value.keys() == {"mixer"}
 
 
-def resolved(values: dict) -> dict:
-    """The same, with the functions themselves in the places of their stand-ins."""
-    return {
-        name: STAND_INS[value["mixer"]] if is_stand_in(value) else value
-        for name, value in values.items()
-    }
+def resolved(value):
+    """What a stand-in stands for; anything else as it is."""
+    return STAND_INS[value["mixer"]] if is_stand_in(value) else value
 
 
 def _matrix(rows: int, columns: int, number: int, like: Tensor) -> Tensor:

@@ -412,15 +412,10 @@ def found_unheard(results, group: str, arm: str = TRAINED) -> list[float]:
     return [run["moved"] / run["cases"] for run in runs if run["cases"]]
 
 
-def pooled(results, group: str, arm: str) -> tuple[int, int]:
-    """Of all sets of windows together: cases, and those with other weights that say the same."""
-    runs = [run[group] for run in losses(results, arm, key="unheard")]
-    return sum(run["cases"] for run in runs), sum(run["moved"] for run in runs)
-
-
 def told(results, group: str, arm: str) -> str:
-    """What `pooled` has found, in words."""
-    cases, moved = pooled(results, group, arm)
+    """The share of cases with other weights that say the same, of all sets together, in words."""
+    runs = [run[group] for run in losses(results, arm, key="unheard")]
+    cases, moved = (sum(run[kind] for run in runs) for kind in ("cases", "moved"))
     return f"{moved / cases:.0%} of {cases}" if cases else "no case"
 
 

@@ -207,6 +207,10 @@ class LanguageModel(nn.Module):
         return self.head(self.norm(x))
 
 
+def _built(block=None, **sizes):
+    return LanguageModel(**sizes, block=resolved(block))
+
+
 def _make_model(kind, seed, block=None):
     batch, tokens, half = unequal(seed, 3, 2, 6)
     heads, vocabulary, d_head = 2, 11, 2 * half
@@ -222,7 +226,7 @@ def _make_model(kind, seed, block=None):
     if kind["text"] == "one token again and again":
         ids[:] = ids[:, :1].clone()
     weights = {}
-    for name, parameter in LanguageModel(**resolved(build)).named_parameters():
+    for name, parameter in _built(**build).named_parameters():
         size = math.sqrt(parameter.shape[-1]) if parameter.dim() > 1 else 2.0
         weights[name] = torch.randn(parameter.shape, generator=chosen) / size
         if name == "tokens.weight":
@@ -258,7 +262,7 @@ def _model_twins() -> list[Case]:
     ]
 
 
-_MODELS = built(lambda **build: LanguageModel(**resolved(build)))
+_MODELS = built(_built)
 
 
 def _wired(wire):
@@ -997,10 +1001,10 @@ def _short_of(p, given, shape, seed):
     [others] = randn(seed, shape)
     shares = (1 - p + 5e-4) * torch.softmax(0.3 * others[..., 1:], -1)
     first = torch.full((*shape[:-1], 1), p - 5e-4)
-    if shares.max() > p / 2 or not _clear(torch.cat([first, shares], -1).log(), p, least=2e-4):
+    logits = torch.cat([first, shares], -1).log()
+    if shares.max() > p / 2 or not _clear(logits, p, least=2e-4):
         return None
-    logits = torch.cat([first, shares], -1).log() * given.get("temperature", 1.0)
-    return Case((logits, p), given, gradients=False)
+    return Case((logits * given.get("temperature", 1.0), p), given, gradients=False)
 
 
 def _clear(logits, p, least=2e-3):

@@ -54,6 +54,28 @@ RESULTS: list[dict] = [
         "shares": [1.012, 0.937, 0.988],
         "paces": [0.022, 0.129, 0.026],
     },
+    {
+        "name": "counts",
+        "whose": "course",
+        "tries": "The plain model beside a table of counts: what followed the last four characters",
+        "steps": 400,
+        "out": "",
+        "when": "2026-11-22T07:23+00:00",
+        "bits": [1.89985, 1.8759, 1.89947],
+        "shares": [1.04, 0.895, 1.021],
+        "paces": [0.074, 0.212, 0.038],
+    },
+    {
+        "name": "plain",
+        "whose": "course",
+        "tries": "The model and the recipe of the lessons: three blocks, AdamW, a cosine",
+        "steps": 400,
+        "out": "",
+        "when": "2026-11-22T10:36+00:00",
+        "bits": [2.34928, 2.34124, 2.27766],
+        "shares": [0.998, 1.041, 1.093],
+        "paces": [0.005, 0.082, 0.184],
+    },
 ]
 
 
