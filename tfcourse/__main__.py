@@ -1,9 +1,11 @@
-"""The command `tfcourse`: build the notebooks, decide the claims again, look things over, race."""
+"""The command `tfcourse`: build the notebooks, decide the claims again, race, grade a class."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+
+from tfcourse.classroom import command
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -28,8 +30,10 @@ def main(arguments: list[str] | None = None) -> int:
     run = racing.add_parser("run", help="run an entry, and judge it")
     run.add_argument("name", metavar="NAME", help="yours, or one of the course's")
     run.add_argument("--seeds", type=int, default=3, metavar="N", help="how often; default: 3")
+    command.add_to(commands)
     given = parser.parse_args(arguments)
     does = {"doctor": _doctor, "build": _build, "verdicts": _verdicts, "race": _race}
+    does["class"] = command.run
     return does[given.command](given)
 
 

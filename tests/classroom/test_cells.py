@@ -9,7 +9,7 @@ from tests import answers as bank
 from tests.conftest import ROOT
 from tfcourse.authoring.build import find_lessons
 from tfcourse.classroom import cells
-from tfcourse.classroom.cells import Answer, NotANotebook, answers
+from tfcourse.classroom.cells import Answer, NotANotebook
 
 
 def notebook(*sources):
@@ -18,6 +18,10 @@ def notebook(*sources):
         metadata, code = source if isinstance(source, tuple) else ({}, source)
         made.append({"cell_type": "code", "metadata": metadata, "source": textwrap.dedent(code)})
     return {"cells": [{"cell_type": "markdown", "source": "def f(): pass"}, *made]}
+
+
+def answers(made, names, ours=None):
+    return cells.answers(cells.code(made), list(names), ours)
 
 
 def run(answer, name):
@@ -66,6 +70,32 @@ def test_a_cell_that_cannot_be_read_costs_its_own_exercise_alone():
     assert found["f"].trouble.startswith("Python cannot read this cell: '(' was never closed")
     assert "line 1" in found["g"].trouble
     assert run(found["h"], "h")(2) == 2
+
+
+def test_it_says_which_other_answers_it_uses_and_takes_ours_in_their_place():
+    made = notebook(
+        "def g(x):\n    return x + 1",
+        "g = check(g)",
+        "def f(x):\n    return g(x) * 2",
+        "f = check(f)",
+    )
+    found = answers(made, ["f", "g"])
+    assert (found["f"].uses, found["g"].uses) == (("g",), ())
+    ours = {"g": "from operator import neg as g", "f": "from operator import pos as f"}
+    assert run(answers(made, ["f", "g"], ours)["f"], "f")(3) == -6
+    assert run(answers(made, ["f", "g"], ours)["g"], "g")(3) == 4
+
+
+def test_an_answer_under_another_name_counts():
+    made = notebook(
+        "def f(x):\n    raise NotImplementedError",
+        "def my_own(x):\n    return x + 1",
+        "f = check(my_own, 'f')",
+        "g = check(lambda x: f(x) * 2)",
+    )
+    found = answers(made, ["f", "g"])
+    assert run(found["f"], "f")(1) == 2
+    assert run(found["g"], "g")(1) == 4
 
 
 @pytest.mark.parametrize(

@@ -323,38 +323,43 @@ def collect_apart(source: str, name: str, cases: list[Case], *, seconds: float =
         try:
             done = subprocess.run(command, timeout=seconds, capture_output=True, text=True)
         except subprocess.TimeoutExpired:
-            return _crashed(cases, f"did not end within {seconds:g} seconds")
+            return crashed(len(cases), f"did not end within {seconds:g} seconds")
         try:
             # weights_only: what comes from there is data, never code.
             outputs = [Output(**o) for o in torch.load(result, weights_only=True)]
             if len(outputs) == len(cases):
                 return outputs
-            return _crashed(cases, f"gave back {len(outputs)} results for {len(cases)} cases")
+            return crashed(len(cases), f"gave back {len(outputs)} results for {len(cases)} cases")
         except Exception:
             last = done.stderr.strip().splitlines()[-1:] or ["no word of why"]
-            return _crashed(cases, f"ended the process (exit {done.returncode}): {last[0]}")
+            return crashed(len(cases), f"ended the process (exit {done.returncode}): {last[0]}")
 
 
-def _crashed(cases, what: str) -> list[Output]:
+def crashed(count: int, what: str) -> list[Output]:
+    """The outputs of an answer that ended its process, or had to be ended: in words, how."""
     error = {"type": "Crash", "message": what, "line": None, "code": ""}
-    return [Output(error=error, kind="crash") for _ in cases]
+    return [Output(error=error, kind="crash") for _ in range(count)]
+
+
+def collect_of_source(source: str, name: str, inputs: list[dict]) -> list[Output]:
+    """Run `source` here, then its `name` on the inputs; for a process that does nothing else."""
+    lines = source.splitlines(keepends=True)
+    linecache.cache["<answer>"] = (len(source), None, lines, "<answer>")
+    module = sys.modules["__answer__"] = types.ModuleType("__answer__")  # dataclasses look it up
+    try:
+        exec(compile(source, "<answer>", "exec", dont_inherit=True), module.__dict__)
+        answer = module.__dict__[name]
+    except KeyError:
+        found = {"type": "NameError", "message": f"there is no {name!r}"}
+        return [Output(error=found | {"line": None, "code": ""}) for _ in inputs]
+    except Exception as error:
+        return [Output(error=_describe(error)) for _ in inputs]
+    return collect(answer, inputs)
 
 
 def _main(task_path: str, result_path: str) -> None:
     task = torch.load(task_path, weights_only=True)
-    lines = task["source"].splitlines(keepends=True)
-    linecache.cache["<answer>"] = (len(task["source"]), None, lines, "<answer>")
-    module = sys.modules["__answer__"] = types.ModuleType("__answer__")  # dataclasses look it up
-    try:
-        exec(compile(task["source"], "<answer>", "exec", dont_inherit=True), module.__dict__)
-        answer = module.__dict__[task["name"]]
-    except KeyError:
-        found = {"type": "NameError", "message": f"there is no {task['name']!r}"}
-        outputs = [Output(error=found | {"line": None, "code": ""}) for _ in task["inputs"]]
-    except Exception as error:
-        outputs = [Output(error=_describe(error)) for _ in task["inputs"]]
-    else:
-        outputs = collect(answer, task["inputs"])
+    outputs = collect_of_source(task["source"], task["name"], task["inputs"])
     torch.save([asdict(o) for o in outputs], result_path)
 
 

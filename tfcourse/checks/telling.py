@@ -67,17 +67,21 @@ def verdict_message(verdict: Verdict, *, with_picture: bool = True) -> Message:
     text = verdict.message
     if verdict.state == "to do":
         text += f' A hint: `hint("{exercise.name}")`'
-    picture = None
-    if with_picture and verdict.state == "wrong":
-        pair = _drawable(verdict.yours, verdict.expected)
-        if pair:
-            from tfcourse.figures import tensor_difference
-
-            picture = tensor_difference(*pair)
+    picture = verdict_picture(verdict) if with_picture else None
     step = None
     if verdict.right and exercise.name in exercises():
         step = Board.now().after(exercise.name)
     return Message(verdict.state, exercise.name, text, picture=picture, step=step)
+
+
+def verdict_picture(verdict: Verdict):
+    """Theirs, what is right and the difference as a Picture; None where there is nothing to draw."""
+    pair = _drawable(verdict.yours, verdict.expected) if verdict.state == "wrong" else None
+    if not pair:
+        return None
+    from tfcourse.figures import tensor_difference
+
+    return tensor_difference(*pair)
 
 
 def _coloured(code: str) -> str:

@@ -3,6 +3,9 @@
 Nothing is run here. An answer's text holds what the notebook defines under its name, and under all
 names that this needs, in the order of the notebook: imports, functions, classes, constants. Cells
 that only call the check, draw or train are left out, so that one cell that loops costs nothing.
+
+`read` and `code` know only JSON, so the grader may use them on anything. `answers` lets Python parse
+the code, which a hostile text can make fall: it is for the sandbox.
 """
 
 from __future__ import annotations
@@ -11,11 +14,12 @@ import ast
 import json
 import re
 import symtable
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-LARGEST = 30 * 2**20  # bytes of a notebook; outputs make them large, code never
+LARGEST = 100 * 2**20  # bytes of a notebook; outputs make them large, code never
+_ANY = "*"  # stands for the names that `from … import *` brings
 _MAGIC = re.compile(r"^[ \t]*[%!].*$", re.MULTILINE)
 
 
@@ -30,10 +34,20 @@ class Answer:
     Attributes:
         source: the text that defines it; "" where there is none.
         trouble: in words, where the notebook holds no text that Python can read.
+        uses: the other exercises whose answers stand in the text.
     """
 
     source: str = ""
     trouble: str = ""
+    uses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Code:
+    """A code cell: its text without Jupyter's own commands, and the exercise that it is for."""
+
+    text: str
+    exercise: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,73 +81,90 @@ def read(path: Path) -> dict:
     return found
 
 
-def answers(notebook: dict, names: list[str]) -> dict[str, Answer]:
-    """The answer to every exercise named; where a cell cannot be read, that exercise says so."""
+def code(notebook: dict) -> list[Code]:
+    """The code cells of a notebook, in its order."""
+    found = []
+    for cell in notebook["cells"]:
+        if cell.get("cell_type") == "code":
+            source, metadata = cell.get("source", ""), cell.get("metadata")
+            text = source if isinstance(source, str) else "".join(map(str, source))
+            exercise = metadata.get("exercise") if isinstance(metadata, dict) else None
+            exercise = exercise if isinstance(exercise, str) else ""
+            found.append(Code(_MAGIC.sub("", text), exercise))
+    return found
+
+
+def answers(
+    given: Sequence[Code], names: Sequence[str], ours: Mapping[str, str] | None = None
+) -> dict[str, Answer]:
+    """The answer to every exercise named; where a cell cannot be read, that exercise says so.
+
+    Args:
+        ours: an exercise -> the text that takes its place in the answers to the others.
+    """
     parts: list[_Part] = []
     broken: dict[str, str] = {}
-    for cell in notebook["cells"]:
-        if cell.get("cell_type") != "code":
-            continue
-        code = _code(cell)
+    for cell in given:
         try:
-            parts += _parts(code)
+            parts += _parts(cell.text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            for name in _named_in(cell, code, names):
+            for name in _named_in(cell, names):
                 broken[name] = _said(error)
     found = {}
     for name in names:
         if name in broken:
             found[name] = Answer(trouble=broken[name])
-        else:
-            found[name] = Answer("\n\n".join(part.text for part in _needed(parts, name)))
+            continue
+        own = _with_ours(parts, {k: line for k, line in (ours or {}).items() if k != name})
+        needed = _needed(own, name)
+        defined = frozenset().union(*(part.defines for part in needed))
+        uses = tuple(other for other in names if other != name and other in defined)
+        found[name] = Answer("\n\n".join(part.text for part in needed), uses=uses)
     return found
 
 
-def _code(cell: dict) -> str:
-    source = cell.get("source", "")
-    code = source if isinstance(source, str) else "".join(map(str, source))
-    return _MAGIC.sub("", code)  # Jupyter's own commands, which are no Python
+def _with_ours(parts: list[_Part], ours: Mapping[str, str]) -> list[_Part]:
+    kept = [part for part in parts if not part.defines & ours.keys()]
+    return [_Part(frozenset([k]), frozenset(), line) for k, line in ours.items()] + kept
 
 
-def _parts(code: str) -> Iterator[_Part]:
-    lines = code.splitlines(keepends=True)
+def _parts(text: str) -> list[_Part]:
+    lines = text.splitlines(keepends=True)
     found = []
-    for node in ast.parse(code).body:
-        if _is_check(node) or isinstance(node, ast.Expr):
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Expr):
+            continue
+        checked = _checked(node)
+        if checked is not None:  # the learner's own again, or ours: theirs is what counts
+            name, answer = node.targets[0].id, ast.get_source_segment(text, checked)
+            if answer != name:
+                found.append(_part(f"{name} = {answer}"))
             continue
         first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
-        text = "".join(lines[first - 1 : node.end_lineno]).rstrip()
-        found.append(_Part(_defined(node), _used(text), text))
-    return iter(found)
+        found.append(_part("".join(lines[first - 1 : node.end_lineno]).rstrip()))
+    return found
 
 
-def _is_check(node: ast.stmt) -> bool:
-    """`name = check(name)`: the learner's own again, or ours."""
+def _checked(node: ast.stmt) -> ast.expr | None:
+    """The answer in `name = check(answer, …)`."""
     call = getattr(node, "value", None)
-    return (
+    is_check = (
         isinstance(node, ast.Assign)
+        and [type(target) for target in node.targets] == [ast.Name]
         and isinstance(call, ast.Call)
-        and (isinstance(call.func, ast.Name) and call.func.id == "check")
+        and (isinstance(call.func, ast.Name) and call.func.id == "check" and call.args)
     )
+    return call.args[0] if is_check else None
 
 
-def _defined(node: ast.stmt) -> frozenset[str]:
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return frozenset([node.name])
-    names = set()
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.alias):
-            names.add((inner.asname or inner.name).split(".")[0])
-        elif isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
-            names.add(inner.id)
-        elif isinstance(inner, (ast.FunctionDef, ast.ClassDef)):
-            names.add(inner.name)
-    return frozenset(names)
-
-
-def _used(text: str) -> frozenset[str]:
-    """The global names in a statement; a function's own variables are none."""
-    return frozenset(_globals(symtable.symtable(text, "", "exec")))
+def _part(text: str) -> _Part:
+    """A statement with its global names; a function's own variables are none."""
+    table = symtable.symtable(text, "", "exec")
+    symbols = table.get_symbols()
+    defines = {s.get_name() for s in symbols if s.is_assigned() or s.is_imported()}
+    if re.match(r"from\s.*\simport\s+\*", text):
+        defines.add(_ANY)
+    return _Part(frozenset(defines), frozenset(_globals(table)), text)
 
 
 def _globals(table: symtable.SymbolTable) -> Iterator[str]:
@@ -149,8 +180,8 @@ def _needed(parts: list[_Part], name: str) -> list[_Part]:
     """What defines the name and all that this needs, in the order of the notebook."""
     if not any(name in part.defines for part in parts):
         return []
-    wanted, taken = [name], set()
-    seen = {name}
+    wanted, taken = [name, _ANY], set()
+    seen = {name, _ANY}
     while wanted:
         now = wanted.pop()
         for i, part in enumerate(parts):
@@ -161,13 +192,12 @@ def _needed(parts: list[_Part], name: str) -> list[_Part]:
     return [parts[i] for i in sorted(taken)]
 
 
-def _named_in(cell: dict, code: str, names: list[str]) -> list[str]:
+def _named_in(cell: Code, names: Sequence[str]) -> list[str]:
     """The exercises whose cell this is, by its metadata or by what it says."""
-    metadata = cell.get("metadata")
-    exercise = metadata.get("exercise") if isinstance(metadata, dict) else None
-    if exercise in names:
-        return [exercise]
-    return [name for name in names if re.search(rf"^\s*(def|class)\s+{name}\b", code, re.MULTILINE)]
+    if cell.exercise in names:
+        return [cell.exercise]
+    said = [rf"^\s*(def|class)\s+{name}\b" for name in names]
+    return [n for n, words in zip(names, said, strict=True) if re.search(words, cell.text, re.M)]
 
 
 def _said(error: Exception) -> str:

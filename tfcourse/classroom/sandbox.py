@@ -1,15 +1,15 @@
 """A process that can do no harm: Linux's bubblewrap around it, and limits on all that it may use.
 
 What runs inside sees the interpreter, the folders that it is given to read, an empty folder of its
-own in memory, and nothing else: no network, no other processes, no home, no host name. It is
-nobody, also where the grader is root.
+own in memory, and nothing else: no network, no other processes, no home, no host name. It is no
+user of this machine, also where the grader is root.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
-import resource
 import selectors
 import shutil
 import signal
@@ -21,8 +21,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-NOBODY = 65534
+# Users that no machine has given away. Each process gets another, since the limit on processes
+# counts all of a user's.
+USERS = range(61184, 65520)
 ERRORS_KEPT = 4000  # bytes of what it said last
+LOOK = 0.2  # seconds from one look at its memory to the next
+PAGE = 4096
+BUBBLEWRAP, ANOTHER_USER, NONE = "bubblewrap", "another user", "none"
 HOW_TO_GET_IT = (
     "Submissions are run in a sandbox, and bubblewrap, which makes it, is not here. Install it "
     "(Debian, Ubuntu: sudo apt install bubblewrap; Fedora: sudo dnf install bubblewrap; it is for "
@@ -41,14 +46,20 @@ class Limits:
 
     Attributes:
         seconds: of wall time.
-        memory: bytes of address space, of each of its processes; torch alone takes some 4 GB.
+        start: seconds until its first word.
+        silence: seconds from one word to the next.
+        memory: bytes that all of its processes may hold, as the system counts what is resident.
+        address: bytes of address space, of each of its processes; torch alone takes some 4 GB.
         processes: at one time, threads among them.
         files: bytes of the largest file that it may write, and of all of its own folder.
         output: bytes that it may give back.
     """
 
     seconds: float = 60.0
-    memory: int = 8 * 2**30
+    start: float = float("inf")
+    silence: float = float("inf")
+    memory: int = 3 * 2**30
+    address: int = 8 * 2**30
     processes: int = 64
     files: int = 64 * 2**20
     output: int = 64 * 2**20
@@ -87,38 +98,47 @@ def run(
     given: bytes = b"",
     *,
     readable: Sequence[Path] = (),
+    empty: Sequence[Path] = (),
     limits: Limits | None = None,
-    unsafe: bool = False,
+    walls: str = BUBBLEWRAP,
 ) -> Ended:
     """Run a command, with `given` to read, and take what it writes to its standard output.
 
     Args:
         command: its first word is a path; the interpreter's own folders are always readable.
         readable: files and folders that it may read, at the places where they are.
-        unsafe: without a sandbox, with the limits alone.
+        empty: folders within those that it sees empty.
+        walls: BUBBLEWRAP; or ANOTHER_USER, for root in a container that bubblewrap cannot work in:
+            files that are not for everybody are out of its reach, the network is not; or NONE.
     """
     limits = limits or Limits()
+    user = USERS[(os.getpid() * 16 + next(_turn)) % len(USERS)]
     with tempfile.TemporaryFile() as source:
         source.write(given)
         source.seek(0)
         with tempfile.TemporaryDirectory(prefix="tfcourse-box-") as box:
+            around = _around(walls, readable, empty, limits, user)
+            if walls == ANOTHER_USER:
+                os.chown(box, user, user)
             process = subprocess.Popen(
-                list(command) if unsafe else [*_walls(readable, limits), *command],
+                [*around, *command],
                 stdin=source,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env={"PATH": "/usr/bin:/bin", "HOME": box, **_ENVIRONMENT},
-                cwd=box if unsafe else "/",
-                preexec_fn=lambda: _limit(limits),
+                cwd="/" if walls == BUBBLEWRAP else box,
                 start_new_session=True,
             )
             try:
                 output, errors, stopped = _listen(process, limits)
             finally:
                 _end(process)
+                if walls == ANOTHER_USER:
+                    subprocess.run([*_become(user), "/bin/kill", "-9", "-1"], capture_output=True)
     return Ended(output, process.returncode, errors, stopped)
 
 
+_turn = itertools.count()
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -128,12 +148,38 @@ _ENVIRONMENT = {
 }
 
 
-def _walls(readable: Sequence[Path], limits: Limits) -> list[str]:
+def _around(walls: str, readable, empty, limits: Limits, user: int) -> list[str]:
+    """The commands that come before the one to run, from the outermost on."""
+    if walls == BUBBLEWRAP:
+        return [*_walls(readable, empty, limits, user), *_limited(limits)]
+    become = _become(user) if walls == ANOTHER_USER else []
+    return [*become, *(_limited(limits) if shutil.which("prlimit") else [])]
+
+
+def _limited(limits: Limits) -> list[str]:
+    """The limits that the system keeps for each process."""
+    most = {
+        "as": limits.address,
+        "cpu": int(limits.seconds) + 5 if limits.seconds < float("inf") else "unlimited",
+        "fsize": limits.files,
+        "core": 0,
+        "nofile": 256,
+        "nproc": limits.processes,
+    }
+    return ["/usr/bin/prlimit", *(f"--{name}={value}" for name, value in most.items()), "--"]
+
+
+def _become(user: int) -> list[str]:
+    words = ["/usr/bin/setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+    return [*words, "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all", "--"]
+
+
+def _walls(readable, empty, limits: Limits, user: int) -> list[str]:
     """bubblewrap, and all that it is to do before the command."""
     root = os.geteuid() == 0
     words = ["bwrap", "--die-with-parent", "--new-session", "--clearenv"]
     # As root there is no user namespace: inside it the user would be root's, and no limit on the
-    # number of processes would bind. So the command becomes nobody by itself.
+    # number of processes would bind. So the command becomes another user by itself.
     if root:
         words += [f"--unshare-{x}" for x in ("ipc", "pid", "net", "uts")]
         words += ["--unshare-cgroup-try", "--cap-drop", "ALL"]
@@ -161,11 +207,10 @@ def _walls(readable: Sequence[Path], limits: Limits) -> list[str]:
                 words += ["--perms", "0755", "--dir", str(parent)]
                 made.add(parent)
         words += ["--ro-bind", str(path), str(path)]
+    for path in empty:
+        words += ["--tmpfs", str(path), "--remount-ro", str(path)]
     words += ["--remount-ro", "/", "--chdir", "/box", "--"]
-    if root:
-        words += ["/usr/bin/setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-        words += ["--no-new-privs", "--inh-caps=-all", "--bounding-set=-all", "--"]
-    return words
+    return [*words, *(_become(user) if root else [])]
 
 
 def _interpreter() -> Iterator[Path]:
@@ -177,44 +222,52 @@ def _interpreter() -> Iterator[Path]:
             yield path
 
 
-def _limit(limits: Limits) -> None:
-    """In the child, before it becomes the command."""
-    soft = int(limits.seconds) + 5  # of CPU time, where the clock on the wall should fail
-    for what, most in (
-        (resource.RLIMIT_AS, limits.memory),
-        (resource.RLIMIT_CPU, soft),
-        (resource.RLIMIT_FSIZE, limits.files),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_NOFILE, 256),
-        (resource.RLIMIT_NPROC, limits.processes),
-    ):
-        resource.setrlimit(what, (most, most))
-
-
 def _listen(process, limits: Limits) -> tuple[bytes, str, str]:
     """What it says until it ends, or until it has said or taken too much."""
-    ends = time.monotonic() + limits.seconds
+    began = time.monotonic()
+    ends, silent, patience = began + limits.seconds, began + limits.start, limits.start
     said, errors = bytearray(), bytearray()
     with selectors.DefaultSelector() as waiting:
         waiting.register(process.stdout, selectors.EVENT_READ, said)
         waiting.register(process.stderr, selectors.EVENT_READ, errors)
         while waiting.get_map():
-            left = ends - time.monotonic()
-            if left <= 0:
-                return bytes(said), _last(errors), f"did not end within {limits.seconds:g} seconds"
-            for key, _ in waiting.select(left):
+            now = time.monotonic()
+            if now >= min(ends, silent):
+                most = limits.seconds if now >= ends else patience
+                return bytes(said), _last(errors), f"did not end within {most:g} seconds"
+            if _held(process.pid) > limits.memory:
+                most = f"{limits.memory / 2**30:g} GB"
+                return bytes(said), _last(errors), f"took more than {most} of memory"
+            for key, _ in waiting.select(min(ends - now, silent - now, LOOK)):
                 part = os.read(key.fd, 2**16)
                 if not part:
                     waiting.unregister(key.fileobj)
                 key.data.extend(part)
                 del errors[:-ERRORS_KEPT]
+                if key.data is said:
+                    patience = limits.silence
+                    silent = time.monotonic() + patience
             if len(said) > limits.output:
                 return b"", _last(errors), f"gave back more than {limits.output:,} bytes"
     try:
-        process.wait(max(0.0, ends - time.monotonic()))
+        process.wait(max(0.0, min(ends, silent) - time.monotonic()))
     except subprocess.TimeoutExpired:
         return bytes(said), _last(errors), f"did not end within {limits.seconds:g} seconds"
     return bytes(said), _last(errors), ""
+
+
+def _held(pid: int) -> int:
+    """Bytes of memory that a process and all of its offspring hold; 0 where nobody can say."""
+    total, left = 0, [pid]
+    while left:
+        folder = Path("/proc", str(left.pop()))
+        try:
+            total += int((folder / "statm").read_text().split()[1]) * PAGE
+            for thread in (folder / "task").iterdir():
+                left += map(int, (thread / "children").read_text().split())
+        except (OSError, ValueError, IndexError):  # it has ended meanwhile
+            continue
+    return total
 
 
 def _last(errors: bytearray) -> str:

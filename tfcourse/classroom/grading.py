@@ -1,0 +1,203 @@
+"""From a folder of submissions to a folder of results.
+
+Each submission's marks are written as soon as they are there, under a name that says what they depend
+on: the notebook's bytes, and all that grades it. So a run that was killed goes on where it was, and
+what did not change is not graded again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+
+from tqdm import tqdm
+
+from tfcourse.checks.outline import outline
+from tfcourse.checks.registry import exercises
+from tfcourse.classroom import cells, columns, hidden, intake, judge, pages, records, sandbox
+from tfcourse.classroom.records import Graded, Mark, Results, Submission, Title, Trouble
+
+KEPT = "graded"  # the folder in the results that holds each submission's marks
+
+
+class CannotGrade(ValueError):
+    """What is missing or wrong before anything can be graded, and what to do, in a sentence."""
+
+
+@dataclass(frozen=True)
+class How:
+    """How to grade: the options of `tfcourse class grade`."""
+
+    lesson: str = ""
+    roster: Path | None = None
+    column: str = ""
+    deadline: datetime | None = None
+    jobs: int = 2
+    seconds: float = judge.SECONDS
+    again: bool = False
+    walls: str = sandbox.BUBBLEWRAP
+
+
+def grade(given: Path, to: Path, solutions: Path, how: How, say: Callable = print) -> Results:
+    """Grade all that is in `given`, and write grades.csv, class.html, feedback/ and results.json.
+
+    Args:
+        given: a folder or a zip.
+        to: the folder of results; it is made, and what is there of an earlier run is used.
+        solutions: the project's folder solutions/, for the points and the hidden cases.
+        say: gets the sentences for the teacher.
+    Raises:
+        CannotGrade, NoSandbox, NoHiddenCases: before anything is graded; says what to do.
+    """
+    if not given.exists():
+        raise CannotGrade(f"SUBMISSIONS should be a folder or a zip; there is no {given}.")
+    if to.resolve() == given.resolve() or given.resolve() in to.resolve().parents:
+        raise CannotGrade(
+            f"The results would go into {to}, among the submissions. Say another folder: --to DIR."
+        )
+    if how.walls == sandbox.BUBBLEWRAP:
+        sandbox.check()
+    roster = intake.read_roster(how.roster) if how.roster else None
+    (to / KEPT).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="tfcourse-class-") as room:
+        taken = intake.take(
+            given, Path(room), _by_lesson(), roster=roster, deadline=how.deadline, lesson=how.lesson
+        )
+        if not taken.submissions and not taken.troubles:
+            raise CannotGrade(f"There is no notebook in {given}.")
+        names = sorted({s.lesson for s in taken.submissions})
+        lessons = {name: judge.open_lesson(name, solutions) for name in names}
+        done = _all(taken.submissions, lessons, _tools(solutions), to / KEPT, how)
+    results = Results(
+        students=taken.students,
+        lessons={name: _titles(lesson) for name, lesson in lessons.items()},
+        graded=tuple(g for g in done if isinstance(g, Graded)),
+        troubles=(*taken.troubles, *(t for t in done if isinstance(t, Trouble))),
+        when=records.now(),
+        unsafe=how.walls == sandbox.NONE,
+        titles={name: outline(name).title for name in names},
+    )
+    _write(results, to, how, say)
+    return results
+
+
+def _by_lesson() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for exercise in exercises().values():
+        found.setdefault(exercise.lesson, []).append(exercise.name)
+    return found
+
+
+def _titles(lesson: judge.Lesson) -> tuple[Title, ...]:
+    return tuple(Title(e.name, e.title, lesson.points.get(e.name, 0.0)) for e in lesson.exercises)
+
+
+def _all(
+    submissions: Sequence[Submission], lessons, tools: bytes, kept: Path, how: How
+) -> list[Graded | Trouble]:
+    """Every submission graded, or why it cannot be, in their order."""
+    done: dict[int, Graded | Trouble] = {}
+
+    def one(submission: Submission) -> Graded | Trouble:
+        return _one(submission, lessons[submission.lesson], tools, kept, how)
+
+    with ThreadPoolExecutor(max_workers=how.jobs) as pool:
+        waiting = {pool.submit(one, s): i for i, s in enumerate(submissions)}
+        try:
+            bar = tqdm(total=len(waiting), unit="notebook", disable=not sys.stderr.isatty())
+            with bar:
+                for future in as_completed(waiting):
+                    i = waiting[future]
+                    try:
+                        done[i] = future.result()
+                    except Exception as error:  # of ours: the others are graded all the same
+                        done[i] = _fell(submissions[i], error)
+                    bar.update()
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return [done[i] for i in range(len(submissions))]
+
+
+def _fell(submission: Submission, error: Exception) -> Trouble:
+    print(f"{submission.shown}: {type(error).__name__}: {error}", file=sys.stderr)
+    says = "It could not be graded, by no fault of the notebook's. Your teacher has been told."
+    return Trouble(submission.shown, says, submission.student)
+
+
+def _one(submission: Submission, lesson, tools: bytes, kept: Path, how: How) -> Graded | Trouble:
+    try:
+        digest = _digest(submission.path, tools, how)
+        marks = None if how.again else _kept(kept / f"{digest}.json")
+        if marks is None:
+            code = cells.code(cells.read(submission.path))
+            marks = judge.grade(code, lesson, seconds=how.seconds, walls=how.walls)
+            _keep(marks, kept / f"{digest}.json")
+    except cells.NotANotebook as error:
+        return Trouble(submission.shown, str(error), submission.student)
+    return Graded(
+        student=submission.student,
+        lesson=submission.lesson,
+        shown=submission.shown,
+        marks=marks,
+        when=submission.when,
+        late=submission.late,
+        turn=submission.turn,
+        digest=digest,
+    )
+
+
+def _digest(path: Path, tools: bytes, how: How) -> str:
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256")
+    found.update(tools)
+    found.update(f"{how.seconds} {how.walls}".encode())
+    return found.hexdigest()
+
+
+def _tools(solutions: Path) -> bytes:
+    """A digest of all that grades: the package, the points and the hidden cases."""
+    package = Path(__file__).resolve().parents[1]
+    files = [*package.rglob("*.py"), *solutions.glob("*.py"), *solutions.glob(f"{hidden.FOLDER}/*")]
+    found = hashlib.sha256()
+    for path in sorted(path for path in files if path.is_file()):
+        found.update(path.name.encode() + b"\0" + path.read_bytes())
+    return found.digest()
+
+
+def _kept(path: Path) -> tuple[Mark, ...] | None:
+    try:
+        return tuple(Mark(**record) for record in json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):  # not there, or of another version
+        return None
+
+
+def _keep(marks: Iterable[Mark], path: Path) -> None:
+    """Whole or not at all: a draft, then its name."""
+    draft = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.draft")
+    draft.write_text(json.dumps([asdict(mark) for mark in marks]), encoding="utf-8")
+    os.replace(draft, path)
+
+
+def _write(results: Results, to: Path, how: How, say: Callable) -> None:
+    records.write(results, to / "results.json")
+    (to / "grades.csv").write_text(columns.table(results), encoding="utf-8-sig", newline="")
+    pages.write(results, to)
+    if how.roster and intake.is_exported(how.roster):
+        for lesson in results.lessons:
+            filled = to / f"{how.roster.stem}-{lesson}.csv"
+            try:
+                say(columns.fill(how.roster, filled, results, lesson, how.column))
+            except ValueError as error:
+                say(str(error))
+    say(pages.summary(results))
+    say(f"For you: {to / 'class.html'}. For each of them: {to / 'feedback'}. Marks: grades.csv.")

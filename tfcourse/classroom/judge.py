@@ -1,0 +1,312 @@
+"""A notebook's marks: its answers run in a sandbox, what comes back is judged here.
+
+First on the cases that the learner has too. A graded answer that is right there runs once more, in
+another sandbox, on hidden ones: so no process whose errors a learner reads has ever held those. What
+is expected never leaves this process.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import re
+import sys
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+
+import torch
+
+from tfcourse.checks.exercise import Exercise, Output
+from tfcourse.checks.judging import Verdict, judge
+from tfcourse.checks.registry import exercises
+from tfcourse.checks.running import crashed
+from tfcourse.checks.telling import verdict_picture
+from tfcourse.classroom import cells, hidden, sandbox, wire, worker
+from tfcourse.classroom.cells import Answer, Code
+from tfcourse.classroom.records import Mark
+from tfcourse.classroom.sandbox import Limits
+
+SECONDS = 20.0  # for an exercise; a right answer takes less than one
+_START = 60.0  # seconds for torch to be there, on a machine that has much else to do
+_ROOT = Path(__file__).resolve().parents[2]  # what holds the package
+_JUDGING = threading.Lock()  # the judge compares in this process's only random state
+Inputs = list[tuple[str, list[dict]]]
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A lesson as it is graded.
+
+    Attributes:
+        name: for example "01_attention".
+        points: of each graded exercise.
+        hidden: each graded exercise once more, with its hidden cases.
+    """
+
+    name: str
+    points: Mapping[str, float]
+    hidden: Mapping[str, Exercise]
+
+    @cached_property
+    def exercises(self) -> list[Exercise]:
+        return [e for e in exercises().values() if e.lesson == self.name]
+
+    @cached_property
+    def inputs(self) -> Inputs:
+        """For every exercise: what its answer is run on, of what the learner has too."""
+        return [(e.name, [case.inputs() for case in e.cases()]) for e in self.exercises]
+
+    @cached_property
+    def hidden_inputs(self) -> Inputs:
+        return [(e.name, [case.inputs() for case in e.cases()]) for e in self.hidden.values()]
+
+
+@cache
+def tested() -> dict[str, str]:
+    """For every exercise for practice: text that defines the tested implementation of it.
+
+    Where that stands beside what the judge knows, the text is cut out of there.
+    """
+    found = {}
+    for exercise in exercises().values():
+        if exercise.graded:
+            continue
+        module = inspect.getmodule(exercise.reference)
+        name = next(k for k, v in vars(module).items() if v is exercise.reference)
+        if module.__name__.startswith("tfcourse.checks"):
+            text = cells.answers([Code(inspect.getsource(module))], [name])[name].source
+        else:
+            text = f"from {module.__name__} import {name}"
+        found[exercise.name] = text if name == exercise.name else f"{text}\n{exercise.name} = {name}"
+    return found
+
+
+def open_lesson(name: str, solutions: Path) -> Lesson:
+    """A lesson with its points and hidden cases, from solutions/.
+
+    Raises:
+        NoHiddenCases: there are none.
+    """
+    source = (solutions / f"{name}.py").read_text(encoding="utf-8")
+    found = re.findall(r'^# %% .*?exercise="(\w+)".*?\bpoints=([\d.]+)', source, re.MULTILINE)
+    points = {exercise: float(number) for exercise, number in found}
+    return Lesson(name, points, hidden.load(solutions, name))
+
+
+def grade(
+    code: Sequence[Code],
+    lesson: Lesson,
+    *,
+    seconds: float = SECONDS,
+    walls: str = sandbox.BUBBLEWRAP,
+) -> tuple[Mark, ...]:
+    """The marks of every exercise of a notebook, in the order of the lesson.
+
+    Args:
+        code: the notebook's code cells.
+        seconds: for each exercise.
+        walls: as in `sandbox.run`.
+    """
+
+    def run(inputs: Inputs, wanted: Iterable[str], ours: Mapping[str, str]) -> Collected:
+        return collect(code, inputs, list(wanted), ours, seconds=seconds, walls=walls)
+
+    names = [e.name for e in lesson.exercises]
+    seen = run(lesson.inputs, names, {})
+    if seen.trouble:
+        return tuple(_unread(e, lesson, seen.trouble) for e in lesson.exercises)
+    marks = {e.name: _mark(e, lesson, seen) for e in lesson.exercises}
+    # What is built on a mistake in an earlier exercise is no mistake: once more, with ours there.
+    amiss = [name for name in names if marks[name].state != "right"]
+    ours = {name: tested()[name] for name in amiss if name in tested()}
+    built_on = {name for name in amiss if set(seen.answers[name].uses) & ours.keys()}
+    if built_on:
+        better = run(lesson.inputs, [n for n in names if n in built_on], ours)
+        for exercise in lesson.exercises:
+            if exercise.name in built_on and not better.trouble:
+                found = _mark(exercise, lesson, better)
+                if found.state == "right":
+                    marks[exercise.name] = found
+    right = [e for e in lesson.hidden.values() if marks[e.name].state == "right"]
+    if right:
+        unseen = run(lesson.hidden_inputs, [e.name for e in right], ours)
+        for exercise in right:
+            marks[exercise.name] = _hidden_mark(exercise, marks[exercise.name], unseen)
+    return tuple(marks.values())
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What came back for a notebook: answers and outputs by exercise, or why there is none."""
+
+    answers: Mapping[str, Answer]
+    outputs: Mapping[str, list[Output]]
+    trouble: str = ""
+
+
+def collect(
+    code: Sequence[Code],
+    inputs: Inputs,
+    wanted: Sequence[str],
+    ours: Mapping[str, str],
+    *,
+    seconds: float,
+    walls: str,
+) -> Collected:
+    """Run a notebook's answers; one that ends its process costs its own exercise alone.
+
+    Args:
+        wanted: the exercises to run, in the order of `inputs`.
+        ours: an exercise -> the text that takes its place in the answers to the others.
+    """
+    answers: dict[str, Answer] = {}
+    outputs: dict[str, list[Output]] = {}
+    count = {name: len(cases) for name, cases in inputs}
+    left = list(wanted)
+    while left:
+        frames, why = _run(code, inputs, left, ours, seconds, walls)
+        if not frames or not frames[0].startswith(b"+"):
+            said = frames[0][1:].decode(errors="replace") if frames else why
+            return Collected({}, {}, f"The code of this notebook cannot be read: it {said}.")
+        try:
+            answers = {name: Answer(**a) for name, a in json.loads(frames.pop(0)[1:]).items()}
+            left = [name for name in left if answers[name].source]
+        except (ValueError, TypeError, KeyError):
+            return Collected({}, {}, "The code of this notebook cannot be read.")
+        for name, frame in zip(left, frames, strict=False):
+            outputs[name] = _outputs(frame, count[name])
+        left = left[len(frames) :]
+        if left:  # this one has ended the sandbox itself
+            outputs[left[0]] = crashed(count[left[0]], why)
+            left = left[1:]
+    return Collected(answers, outputs)
+
+
+def _outputs(frame: bytes, count: int) -> list[Output]:
+    if not frame.startswith(b"+"):
+        return crashed(count, frame[1:200].decode(errors="replace"))
+    try:
+        return wire.unpack(frame[1:], count)
+    except wire.NotOutputs:
+        return crashed(count, "gave back what is no plain data")
+
+
+def _run(code, inputs, wanted, ours, seconds, walls) -> tuple[list[bytes], str]:
+    """The frames of one sandbox, in order, and in words how it ended."""
+    given = io.BytesIO()
+    task = {
+        "code": [(cell.text, cell.exercise) for cell in code],
+        "names": [name for name, _ in inputs],
+        "exercises": [(name, cases) for name, cases in inputs if name in wanted],
+        "ours": dict(ours),
+        "tested": tested(),
+        "seconds": seconds,
+        "alone": walls != sandbox.NONE,
+    }
+    torch.save(task, given)
+    start = f"import sys; sys.path.insert(0, {str(_ROOT)!r})"
+    ended = sandbox.run(
+        [sys.executable, "-c", f"{start}; from tfcourse.classroom.worker import main; main()"],
+        given.getvalue(),
+        readable=[_ROOT / "tfcourse"],
+        # What is right, and known wrong answers: for the judge alone.
+        empty=[_ROOT / "tfcourse" / "checks" / "lessons"],
+        limits=Limits(
+            seconds=_START + (seconds + 5) * (len(wanted) + 1),
+            start=_START + seconds,
+            silence=seconds + 10,
+            output=worker.LARGEST * (len(wanted) + 1),
+        ),
+        walls=walls,
+    )
+    frames, rest = [], memoryview(ended.output)
+    while len(rest) >= worker.HEAD.size:
+        [length] = worker.HEAD.unpack_from(rest)
+        rest = rest[worker.HEAD.size :]
+        if len(rest) < length:
+            break
+        frames.append(bytes(rest[:length]))
+        rest = rest[length:]
+    return frames, ended.stopped or "ended the process that ran it"
+
+
+def _unread(exercise: Exercise, lesson: Lesson, trouble: str) -> Mark:
+    of = lesson.points.get(exercise.name, 0.0)
+    return Mark(exercise.name, "not judged", "unread", trouble, 0.0, of, look=trouble)
+
+
+def _mark(exercise: Exercise, lesson: Lesson, collected: Collected) -> Mark:
+    name, of = exercise.name, lesson.points.get(exercise.name, 0.0)
+    answer, outputs = collected.answers[name], collected.outputs.get(name)
+    if answer.trouble:
+        return Mark(name, "wrong", "syntax", answer.trouble, 0.0, of)
+    if outputs is None:
+        said = f"There is no `{name}` in the notebook."
+        return Mark(name, "to do", "missing", said, 0.0, of)
+    verdict = _judged(exercise, outputs)
+    if isinstance(verdict, str):
+        return _fallen(exercise, of, verdict)
+    state, says = verdict.state, verdict.message
+    if state != "wrong":
+        return Mark(name, state, verdict.diagnosis, says, of if verdict.right else 0.0, of)
+    with _JUDGING:
+        drawn = verdict_picture(verdict)
+    picture = drawn.image() if drawn else ""
+    look = "It hands over a library's own function." if verdict.diagnosis == "library" else ""
+    return Mark(name, state, verdict.diagnosis, says, 0.0, of, picture=picture, look=look)
+
+
+def _hidden_mark(exercise: Exercise, seen: Mark, collected: Collected) -> Mark:
+    """The mark of an answer that is right in all that the learner can run."""
+    outputs = collected.outputs.get(exercise.name)
+    verdict = _judged(exercise, outputs) if outputs else collected.trouble
+    if isinstance(verdict, str):
+        return _fallen(exercise, seen.of, verdict)
+    if verdict.right:
+        return seen
+    says = _without_cases(verdict, exercise)
+    return replace(seen, state="wrong", diagnosis=verdict.diagnosis, says=says, points=0.0,
+                   hidden=True)  # fmt: skip
+
+
+def _judged(exercise: Exercise, outputs: list[Output]) -> Verdict | str:
+    """The verdict; or, where the judge was not made for what came back, what happened."""
+    try:
+        with _JUDGING:
+            return judge(exercise, outputs)
+    except Exception as error:
+        return f"The judge fell over what came back ({type(error).__name__}: {error})."
+
+
+def _fallen(exercise: Exercise, of: float, look: str) -> Mark:
+    says = "This could not be judged. Your teacher has been told to look at it."
+    return Mark(exercise.name, "not judged", "fell", says, 0.0, of, look=look)
+
+
+_UNSEEN = "It is right in every case that you can run, and wrong in one that you cannot see. "
+_HIDDEN_WORDS = {
+    "raised": "There it raises an error.",
+    "crashed": "There it ends its process, or does not end.",
+    "type": "There it gives back another type than it should.",
+    "shape": "There its result has another shape than it should.",
+    "nan": "There its result holds NaN.",
+    "changes-input": "There it changes an argument itself. Work on a new tensor.",
+    "in-place": "There it writes into a tensor that the gradient still needs.",
+    "no-gradient": "There no gradient flows back.",
+    "gradient-nan": "There its gradient is NaN or infinite.",
+    "gradient": "There its values are right, their gradient is not.",
+    "holds-too-much": "There it holds more numbers at one time than it should.",
+}
+
+
+def _without_cases(verdict: Verdict, exercise: Exercise) -> str:
+    """A verdict on hidden cases in words that show none: no size, no number, nothing expected."""
+    variant = exercise.variants.get(verdict.diagnosis)
+    if variant:
+        return _UNSEEN + variant.says
+    said = _HIDDEN_WORDS.get(verdict.diagnosis, "Does your code hold for all sizes and numbers?")
+    return f"{_UNSEEN}{said} Which sizes, numbers or masks have you not tried?"
