@@ -24,7 +24,7 @@ lab: .venv/learner
 		--ServerApp.root_dir="$(CURDIR)" --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb \
 		$(if $(filter no,$(OPEN)),--no-browser) $(if $(filter 0,$(shell id -u)),--allow-root)
 
-test: .venv/tester check
+test: .venv/tester .venv/classroom/whole check
 	$(BIN)/tfcourse build --solved
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
@@ -58,7 +58,7 @@ bench: .venv/bench
 lock: .venv/tester
 	$(BIN)/python -m pip install --quiet uv
 	(sed -n '/^#/p' requirements.lock; echo 'torch==2.13.0' | $(BIN)/uv pip compile pyproject.toml \
-		--extra test --extra site --universal --python-version 3.11 --no-header --no-annotate --quiet \
+		--extra test --extra site --extra classroom --universal --python-version 3.11 --no-header --no-annotate --quiet \
 		--no-emit-index-url --constraint -) > .venv/lock
 	mv .venv/lock requirements.lock
 
@@ -80,6 +80,17 @@ clean:
 .venv/tester: .venv/learner
 	@echo "Adding the test tools …"
 	@$(PIP) --editable '.[test,site]'
+	@touch $@
+
+# nbgrader puts its menu into every JupyterLab that it is installed beside, so it has a place of its
+# own, which sees the packages of .venv.
+.venv/classroom/whole: .venv/tester
+	@echo "Adding nbgrader, apart …"
+	@$(BIN)/python -m venv --without-pip .venv/classroom
+	@$(BIN)/python -c 'import pathlib, sysconfig; here = pathlib.Path(sysconfig.get_path("purelib")); \
+		there = pathlib.Path(".venv/classroom") / here.relative_to(pathlib.Path(".venv").resolve()); \
+		(there / "course.pth").write_text(str(here))'
+	@$(subst -m pip,-m pip --python .venv/classroom/bin/python,$(PIP)) --editable '.[classroom]'
 	@touch $@
 
 .venv/bench: .venv/tester

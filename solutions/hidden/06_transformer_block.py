@@ -1,4 +1,4 @@
-"""A teacher's cases: wider streams, sub-layers that undo one another, and one that is an identity."""
+"""A teacher's cases: wider streams, sub-layers that undo one another, one that changes nothing."""
 
 import torch
 

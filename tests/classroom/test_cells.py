@@ -72,6 +72,16 @@ def test_a_cell_that_cannot_be_read_costs_its_own_exercise_alone():
     assert run(found["h"], "h")(2) == 2
 
 
+def test_what_comes_later_and_reuses_a_name_changes_nothing():
+    made = notebook(
+        "def helper(x):\n    return x + 1",
+        "def f(x):\n    return helper(x) + late(x)",
+        "helper = 'something else'",
+        "def late(x):\n    return 10",
+    )
+    assert run(answers(made, ["f"])["f"], "f")(1) == 12
+
+
 def test_it_says_which_other_answers_it_uses_and_takes_ours_in_their_place():
     made = notebook(
         "def g(x):\n    return x + 1",

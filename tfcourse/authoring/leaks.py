@@ -10,6 +10,7 @@ import re
 import textwrap
 import warnings
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tfcourse.authoring.lesson import MARKER, Lesson
@@ -58,6 +59,7 @@ def _shown(cell: dict) -> Iterator[str]:
                 yield html.unescape("".join(text))
 
 
+@cache
 def _lines(code: str) -> list[str]:
     """The lines of code without spaces and comments."""
     bare = (re.sub(r"\s|#.*", "", line) for line in code.splitlines())
@@ -78,6 +80,7 @@ def _same_structure(solution: str, code: str) -> bool:
     return bool(wanted & _bodies(code))
 
 
+@cache
 def _bodies(code: str) -> set[str]:
     """The bodies of all functions, their variables numbered in the order they come up."""
     try:

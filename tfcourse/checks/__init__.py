@@ -43,7 +43,8 @@ def check(answer, name: str | None = None):
     Returns:
         the answer where it is right or the exercise is graded, else the tested implementation.
     Raises:
-        CheckFailed: the answer is not right, under `TFCOURSE_STRICT=1` or nbgrader.
+        CheckFailed: the answer is not right, under `TFCOURSE_STRICT=1`; under nbgrader where it is
+            graded.
         TypeError: the answer cannot be called: a call's result was given, not the function.
         ValueError: no exercise has that name.
     """
@@ -65,7 +66,7 @@ def check(answer, name: str | None = None):
     except KeyboardInterrupt:
         said = "You interrupted it. Does a loop in your code never end?"
         verdict = Verdict(exercise, "wrong", "interrupted", said)
-    if keeping.is_strict() and not verdict.right:
+    if keeping.raises(exercise) and not verdict.right:
         raise CheckFailed(repr(verdict_message(verdict, with_picture=False)))
     if verdict.diagnosis != "library":
         _last[exercise.name] = verdict

@@ -46,6 +46,15 @@ def is_strict() -> bool:
     return os.environ.get("TFCOURSE_STRICT") == "1" or "NBGRADER_EXECUTION" in os.environ
 
 
+def raises(exercise: Exercise) -> bool:
+    """Whether an answer that is not right ends the cell.
+
+    Under nbgrader a graded one does; the lesson goes on with ours where practice is not done.
+    """
+    under_nbgrader = "NBGRADER_EXECUTION" in os.environ and exercise.graded
+    return os.environ.get("TFCOURSE_STRICT") == "1" or under_nbgrader
+
+
 def is_off() -> bool:
     """Whether nothing is kept or given back: where it grades, and where it checks apart."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)

@@ -75,7 +75,7 @@ def verdict_message(verdict: Verdict, *, with_picture: bool = True) -> Message:
 
 
 def verdict_picture(verdict: Verdict):
-    """Theirs, what is right and the difference as a Picture; None where there is nothing to draw."""
+    """Theirs, what is right and the difference as a Picture; None where nothing can be drawn."""
     pair = _drawable(verdict.yours, verdict.expected) if verdict.state == "wrong" else None
     if not pair:
         return None

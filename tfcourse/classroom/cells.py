@@ -4,8 +4,8 @@ Nothing is run here. An answer's text holds what the notebook defines under its 
 names that this needs, in the order of the notebook: imports, functions, classes, constants. Cells
 that only call the check, draw or train are left out, so that one cell that loops costs nothing.
 
-`read` and `code` know only JSON, so the grader may use them on anything. `answers` lets Python parse
-the code, which a hostile text can make fall: it is for the sandbox.
+`read` and `code` know only JSON, so the grader may use them on anything. `answers` lets Python
+parse the code, which a hostile text can make fall: it is for the sandbox.
 """
 
 from __future__ import annotations
@@ -178,14 +178,18 @@ def _globals(table: symtable.SymbolTable) -> Iterator[str]:
 
 def _needed(parts: list[_Part], name: str) -> list[_Part]:
     """What defines the name and all that this needs, in the order of the notebook."""
-    if not any(name in part.defines for part in parts):
+    own = [i for i, part in enumerate(parts) if name in part.defines]
+    if not own:
         return []
     wanted, taken = [name, _ANY], set()
     seen = {name, _ANY}
     while wanted:
         now = wanted.pop()
-        for i, part in enumerate(parts):
-            if now in part.defines and i not in taken:
+        found = [i for i, part in enumerate(parts) if now in part.defines]
+        # As they stood when the answer was written; what comes later may reuse a name.
+        for i in [i for i in found if i <= own[-1]] or found:
+            if i not in taken:
+                part = parts[i]
                 taken.add(i)
                 wanted += part.needs - seen
                 seen |= part.needs

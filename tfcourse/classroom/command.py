@@ -8,6 +8,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
+TOOLS = "pip install -e '.[classroom]'"
 ROOT = Path(__file__).resolve().parents[2]  # the project; what students get has no solutions/
 
 
@@ -41,9 +42,9 @@ def _add_grade(what) -> None:
     grade.add_argument("--to", type=Path, metavar="DIR", default=Path("results"),
                        help="the folder of results; default: results")  # fmt: skip
     grade.add_argument("--lesson", default="", metavar="LESSON",
-                       help="take every notebook that does not say so itself as this one's")  # fmt: skip
+                       help="what a notebook is that does not say so itself")  # fmt: skip
     grade.add_argument("--roster", type=Path, metavar="FILE.csv",
-                       help="who is in the class; a CSV of Canvas or Moodle gets its column filled")  # fmt: skip
+                       help="the class; a table of Canvas or Moodle gets filled")  # fmt: skip
     grade.add_argument("--column", default="", metavar="NAME", help="that column, where not plain")
     grade.add_argument("--deadline", type=_time, metavar="TIME", help='"2026-11-30 23:59"')
     grade.add_argument("--jobs", type=_count, default=2, metavar="N",
@@ -68,9 +69,11 @@ def run(given) -> int:
     except KeyboardInterrupt:
         print("\nStopped. What was graded is kept: run it again to go on.", file=sys.stderr)
         return 130
+    except ModuleNotFoundError as error:
+        print(f"{error}. Install the teacher's tools: {TOOLS}", file=sys.stderr)
     except (ValueError, RuntimeError, OSError) as error:
         print(error, file=sys.stderr)
-        return 1
+    return 1
 
 
 def _grade(given) -> int:
@@ -97,9 +100,14 @@ def _grade(given) -> int:
 def _check(notebooks: list[Path]) -> int:
     from tfcourse.classroom import visible
 
+    unread = 0
     for path in notebooks:
-        print(visible.table(path))
-    return 0
+        try:
+            print(visible.table(path))
+        except (ValueError, OSError) as error:
+            print(error, file=sys.stderr)
+            unread += 1
+    return int(unread > 0)
 
 
 def _write(given) -> int:

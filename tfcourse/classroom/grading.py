@@ -1,8 +1,8 @@
 """From a folder of submissions to a folder of results.
 
-Each submission's marks are written as soon as they are there, under a name that says what they depend
-on: the notebook's bytes, and all that grades it. So a run that was killed goes on where it was, and
-what did not change is not graded again.
+Each submission's marks are written as soon as they are there, under a name that says what they
+depend on: the notebook's bytes, and all that grades it. So a run that was killed goes on where it
+was, and what did not change is not graded again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Cases that no learner sees: each graded exercise has its own, in `solutions/hidden/` alone.
 
-A file there is named after its lesson. It holds `SEED`, with which the exercise's domain makes other
-sizes and numbers than the ones in the package, and for each graded exercise a function of its name
-that returns cases made by hand.
+A file there is named after its lesson. It holds `SEED`, with which the exercise's domain makes
+other sizes and numbers than the ones in the package, and for each graded exercise a function of its
+name that returns cases made by hand.
 """
 
 from __future__ import annotations

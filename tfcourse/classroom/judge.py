@@ -1,8 +1,8 @@
 """A notebook's marks: its answers run in a sandbox, what comes back is judged here.
 
 First on the cases that the learner has too. A graded answer that is right there runs once more, in
-another sandbox, on hidden ones: so no process whose errors a learner reads has ever held those. What
-is expected never leaves this process.
+another sandbox, on hidden ones: so no process whose errors a learner reads has ever held those.
+What is expected never leaves this process.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def tested() -> dict[str, str]:
             text = cells.answers([Code(inspect.getsource(module))], [name])[name].source
         else:
             text = f"from {module.__name__} import {name}"
-        found[exercise.name] = text if name == exercise.name else f"{text}\n{exercise.name} = {name}"
+        found[exercise.name] = (
+            text if name == exercise.name else f"{text}\n{exercise.name} = {name}"
+        )
     return found
 
 

@@ -1,8 +1,8 @@
 """What runs inside the sandbox: it reads one notebook's code, and runs each answer by itself.
 
-Torch is imported once; then every step (finding the answers, then each exercise) is a process of its
-own, forked from this one, which runs nothing of a learner's. What a step leaves behind ends with it.
-Nothing is judged here: inputs come in, plain data goes out.
+Torch is imported once; then every step (finding the answers, then each exercise) is a process of
+its own, forked from this one, which runs nothing of a learner's. What a step leaves behind ends
+with it. Nothing is judged here: inputs come in, plain data goes out.
 
     given:  torch.save of {"code", "names", "exercises", "ours", "tested", "seconds", "alone"}
     back:   for each step a head (its length), then "+" and its data, or "-" and words why not
@@ -10,11 +10,11 @@ Nothing is judged here: inputs come in, plain data goes out.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import io
 import json
 import os
-import resource
 import select
 import shutil
 import signal
@@ -106,6 +106,8 @@ def _step(work: Callable[[], bytes], seconds: float, alone: bool, results: int) 
 
 def _work(work: Callable[[], bytes], writing: int, seconds: float) -> None:
     """In the child. It never returns."""
+    import resource  # not on Windows, where nobody comes as far as this
+
     try:
         os.setsid()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -148,11 +150,9 @@ def _end(child: int, alone: bool) -> int:
             break
         time.sleep(0.005)
         gone, status = os.waitpid(child, os.WNOHANG)
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         # Alone among its processes: all of them but this one, those in groups of their own too.
         os.kill(-1, signal.SIGKILL) if alone else os.killpg(child, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
     if not gone:
         _, status = os.waitpid(child, 0)
     if alone:
