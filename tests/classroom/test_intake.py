@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfcourse.classroom import cells, intake
+from tfcourse.classroom import cells, handed_in
 from tfcourse.classroom.columns import LONGEST_KEY, Who, keys, plain
 from tfcourse.classroom.intake import read_roster, take
 
@@ -533,8 +533,8 @@ def test_links_and_pipes_in_a_folder_are_not_followed(taken, tmp_path):
 
 
 def test_a_zip_bomb_costs_its_own_student_alone(taken, monkeypatch, tmp_path):
-    monkeypatch.setattr(intake, "ENTRY", 10_000)
-    monkeypatch.setattr(intake, "SHARE", 25_000)
+    monkeypatch.setattr(handed_in, "ENTRY", 10_000)
+    monkeypatch.setattr(handed_in, "SHARE", 25_000)
     spaces = {f"{i}.ipynb": ONE + b" " * (9_000 + i) for i in range(5)}
     bomb = zipped({"huge.ipynb": b" " * 10_001, **spaces})
     found = taken(zipped({"ana.zip": bomb, "bo.zip": zipped({"x.ipynb": ONE}), "cy/x.ipynb": TWO}))
@@ -547,7 +547,7 @@ def test_a_zip_bomb_costs_its_own_student_alone(taken, monkeypatch, tmp_path):
 
 
 def test_a_size_that_lies_is_found_out(taken, tmp_path, monkeypatch):
-    monkeypatch.setattr(intake, "ENTRY", 10_000)
+    monkeypatch.setattr(handed_in, "ENTRY", 10_000)
     whole = zipped({"ana/x.ipynb": b" " * 50_000, "bo/x.ipynb": ONE, "cy/x.ipynb": TWO})
     assert whole.count(struct.pack("<I", 50_000)) == 2
     found = taken(whole.replace(struct.pack("<I", 50_000), struct.pack("<I", 500)))
@@ -557,7 +557,7 @@ def test_a_size_that_lies_is_found_out(taken, tmp_path, monkeypatch):
 
 
 def test_too_many_entries(taken, monkeypatch):
-    monkeypatch.setattr(intake, "ENTRIES", 3)
+    monkeypatch.setattr(handed_in, "ENTRIES", 3)
     found = taken(zipped({f"s{i}/x.ipynb": nb("def mix(): 1", words="a" * i) for i in range(5)}))
     assert len(found.submissions) == 3
     assert [t.says for t in found.troubles] == ["There are more than 3 files in these zips."] * 2
@@ -568,7 +568,7 @@ def test_too_many_entries(taken, monkeypatch):
 
 
 def test_a_list_of_contents_that_is_too_long_is_not_read(taken, monkeypatch):
-    monkeypatch.setattr(intake, "DIRECTORY", 300)
+    monkeypatch.setattr(handed_in, "DIRECTORY", 300)
     many = zipped({f"{i}.ipynb": ONE for i in range(9)})
     both = {"bo.zip": zipped({"x.ipynb": TWO}), "ana.zip": many}
     found = taken(zipped(both, packed=zipfile.ZIP_STORED))
@@ -585,7 +585,7 @@ def test_a_long_list_of_contents_of_the_larger_kind(taken, monkeypatch):
     files = {"ana.zip": many, "bo.zip": zipped({"x.ipynb": TWO})}
     assert len(taken(files).students) == 2
     assert taken(files).troubles == ()
-    monkeypatch.setattr(intake, "DIRECTORY", 300)
+    monkeypatch.setattr(handed_in, "DIRECTORY", 300)
     assert [t.student for t in taken(files).troubles] == ["ana"]
 
 

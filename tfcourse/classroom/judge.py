@@ -1,8 +1,8 @@
 """A notebook's marks: its answers run in a sandbox, what comes back is judged here.
 
-First on the cases that the learner has too. A graded answer that is right there runs once more, in
-another sandbox, on hidden ones: so no process whose errors a learner reads has ever held those.
-What is expected never leaves this process.
+First on the cases that the learner has too. A graded answer that is right there runs once more on
+hidden ones, which come to the sandbox only then: so no process whose errors a learner reads has
+ever held those. What is expected never leaves this process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import re
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -28,9 +28,10 @@ from tfcourse.checks.telling import verdict_picture
 from tfcourse.classroom import cells, hidden, sandbox, wire, worker
 from tfcourse.classroom.cells import Answer, Code
 from tfcourse.classroom.records import Mark
-from tfcourse.classroom.sandbox import Limits
+from tfcourse.classroom.sandbox import Box, Limits
 
 SECONDS = 20.0  # for an exercise; a right answer takes less than one
+_MOST = 512 * 2**20  # bytes that all answers of a notebook may give back
 _START = 60.0  # seconds for torch to be there, on a machine that has much else to do
 _ROOT = Path(__file__).resolve().parents[2]  # what holds the package
 _JUDGING = threading.Lock()  # the judge compares in this process's only random state
@@ -114,11 +115,13 @@ def grade(
         walls: as in `sandbox.run`.
     """
 
-    def run(inputs: Inputs, wanted: Iterable[str], ours: Mapping[str, str]) -> Collected:
-        return collect(code, inputs, list(wanted), ours, seconds=seconds, walls=walls)
+    with Bench(code, seconds, walls) as bench:
+        return _grade(bench.collect, lesson)
 
+
+def _grade(run: Callable[..., Collected], lesson: Lesson) -> tuple[Mark, ...]:
     names = [e.name for e in lesson.exercises]
-    seen = run(lesson.inputs, names, {})
+    seen = run(lesson.inputs, names)
     if seen.trouble:
         return tuple(_unread(e, lesson, seen.trouble) for e in lesson.exercises)
     marks = {e.name: _mark(e, lesson, seen) for e in lesson.exercises}
@@ -150,42 +153,113 @@ class Collected:
     trouble: str = ""
 
 
-def collect(
-    code: Sequence[Code],
-    inputs: Inputs,
-    wanted: Sequence[str],
-    ours: Mapping[str, str],
-    *,
-    seconds: float,
-    walls: str,
-) -> Collected:
-    """Run a notebook's answers; one that ends its process costs its own exercise alone.
+class Bench:
+    """A sandbox for one notebook's answers; a new one where an answer has ended it.
 
     Args:
-        wanted: the exercises to run, in the order of `inputs`.
-        ours: an exercise -> the text that takes its place in the answers to the others.
+        code: the notebook's code cells.
+        seconds: for each exercise.
+        walls: as in `sandbox.Box`.
     """
-    answers: dict[str, Answer] = {}
-    outputs: dict[str, list[Output]] = {}
-    count = {name: len(cases) for name, cases in inputs}
-    left = list(wanted)
-    while left:
-        frames, why = _run(code, inputs, left, ours, seconds, walls)
-        if not frames or not frames[0].startswith(b"+"):
-            said = frames[0][1:].decode(errors="replace") if frames else why
-            return Collected({}, {}, f"The code of this notebook cannot be read: it {said}.")
-        try:
-            answers = {name: Answer(**a) for name, a in json.loads(frames.pop(0)[1:]).items()}
-            left = [name for name in left if answers[name].source]
-        except (ValueError, TypeError, KeyError):
-            return Collected({}, {}, "The code of this notebook cannot be read.")
-        for name, frame in zip(left, frames, strict=False):
-            outputs[name] = _outputs(frame, count[name])
-        left = left[len(frames) :]
-        if left:  # this one has ended the sandbox itself
-            outputs[left[0]] = crashed(count[left[0]], why)
-            left = left[1:]
-    return Collected(answers, outputs)
+
+    def __init__(self, code: Sequence[Code], seconds: float, walls: str):
+        self._code = [(cell.text, cell.exercise) for cell in code]
+        self._seconds, self._walls = seconds, walls
+        self._box: Box | None = None
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *error) -> None:
+        if self._box:
+            self._box.__exit__(*error)
+            self._box = None
+
+    def collect(
+        self, inputs: Inputs, wanted: Sequence[str], ours: Mapping[str, str] | None = None
+    ) -> Collected:
+        """Run the notebook's answers; one that ends its process costs its own exercise alone.
+
+        Args:
+            wanted: the exercises to run, in the order of `inputs`.
+            ours: an exercise -> the text that takes its place in the answers to the others.
+        """
+        answers: dict[str, Answer] = {}
+        outputs: dict[str, list[Output]] = {}
+        count = {name: len(cases) for name, cases in inputs}
+        left = list(wanted)
+        while left:
+            frames, why = self._ask(self._task(inputs, left, ours or {}))
+            if not frames or not frames[0].startswith(b"+"):
+                said = frames[0][1:].decode(errors="replace") if frames else why
+                return Collected({}, {}, f"The code of this notebook cannot be read: it {said}.")
+            try:
+                answers = {name: Answer(**a) for name, a in json.loads(frames.pop(0)[1:]).items()}
+                left = [name for name in left if answers[name].source]
+            except (ValueError, TypeError, KeyError):
+                return Collected({}, {}, "The code of this notebook cannot be read.")
+            for name, frame in zip(left, frames, strict=False):
+                outputs[name] = _outputs(frame, count[name])
+            left = left[len(frames) :]
+            if left:  # this one has ended the sandbox itself
+                outputs[left[0]] = crashed(count[left[0]], why)
+                left = left[1:]
+        return Collected(answers, outputs)
+
+    def _task(self, inputs: Inputs, wanted: Sequence[str], ours: Mapping[str, str]) -> bytes:
+        task = {
+            "code": self._code,
+            "names": [name for name, _ in inputs],
+            "exercises": [(name, cases) for name, cases in inputs if name in wanted],
+            "ours": dict(ours),
+            "tested": tested(),
+            "seconds": self._seconds,
+            "alone": self._walls != sandbox.NONE,
+        }
+        given = io.BytesIO()
+        torch.save(task, given)
+        return worker.HEAD.pack(len(given.getvalue())) + given.getvalue()
+
+    def _ask(self, task: bytes) -> tuple[list[bytes], str]:
+        """The frames that come back, in order, and in words how the sandbox ended, if it has."""
+        box = self._box = self._box or self._open()
+        begins = len(box.said)
+        box.send(task)
+        if not box.listen(lambda said: _frames(said, begins)[1]):
+            self.__exit__()
+        frames = [bytes(box.said[place]) for place in _frames(box.said, begins)[0]]
+        return frames, box.stopped or "ended the process that ran it"
+
+    def _open(self) -> Box:
+        start = f"import sys; sys.path.insert(0, {str(_ROOT)!r})"
+        return Box(
+            [sys.executable, "-c", f"{start}; from tfcourse.classroom.worker import main; main()"],
+            readable=[_ROOT / "tfcourse"],
+            # What is right, and known wrong answers: for the judge alone.
+            empty=[_ROOT / "tfcourse" / "checks" / "lessons"],
+            limits=Limits(
+                seconds=float("inf"),
+                start=_START + self._seconds,
+                silence=self._seconds + 10,
+                output=_MOST,
+            ),
+            walls=self._walls,
+        )
+
+
+def _frames(said: bytearray, at: int) -> tuple[list[slice], bool]:
+    """Where the frames are, from a place on, and whether the end of the task is among them."""
+    found = []
+    while len(said) >= at + worker.HEAD.size:
+        [length] = worker.HEAD.unpack_from(said, at)
+        at += worker.HEAD.size
+        if length == 0:
+            return found, True
+        if len(said) < at + length:
+            break
+        found.append(slice(at, at + length))
+        at += length
+    return found, False
 
 
 def _outputs(frame: bytes, count: int) -> list[Output]:
@@ -195,45 +269,6 @@ def _outputs(frame: bytes, count: int) -> list[Output]:
         return wire.unpack(frame[1:], count)
     except wire.NotOutputs:
         return crashed(count, "gave back what is no plain data")
-
-
-def _run(code, inputs, wanted, ours, seconds, walls) -> tuple[list[bytes], str]:
-    """The frames of one sandbox, in order, and in words how it ended."""
-    given = io.BytesIO()
-    task = {
-        "code": [(cell.text, cell.exercise) for cell in code],
-        "names": [name for name, _ in inputs],
-        "exercises": [(name, cases) for name, cases in inputs if name in wanted],
-        "ours": dict(ours),
-        "tested": tested(),
-        "seconds": seconds,
-        "alone": walls != sandbox.NONE,
-    }
-    torch.save(task, given)
-    start = f"import sys; sys.path.insert(0, {str(_ROOT)!r})"
-    ended = sandbox.run(
-        [sys.executable, "-c", f"{start}; from tfcourse.classroom.worker import main; main()"],
-        given.getvalue(),
-        readable=[_ROOT / "tfcourse"],
-        # What is right, and known wrong answers: for the judge alone.
-        empty=[_ROOT / "tfcourse" / "checks" / "lessons"],
-        limits=Limits(
-            seconds=_START + (seconds + 5) * (len(wanted) + 1),
-            start=_START + seconds,
-            silence=seconds + 10,
-            output=worker.LARGEST * (len(wanted) + 1),
-        ),
-        walls=walls,
-    )
-    frames, rest = [], memoryview(ended.output)
-    while len(rest) >= worker.HEAD.size:
-        [length] = worker.HEAD.unpack_from(rest)
-        rest = rest[worker.HEAD.size :]
-        if len(rest) < length:
-            break
-        frames.append(bytes(rest[:length]))
-        rest = rest[length:]
-    return frames, ended.stopped or "ended the process that ran it"
 
 
 def _unread(exercise: Exercise, lesson: Lesson, trouble: str) -> Mark:

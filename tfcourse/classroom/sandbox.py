@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,16 +94,19 @@ def check() -> None:
         )
 
 
-def run(
-    command: Sequence[str],
-    given: bytes = b"",
-    *,
-    readable: Sequence[Path] = (),
-    empty: Sequence[Path] = (),
-    limits: Limits | None = None,
-    walls: str = BUBBLEWRAP,
-) -> Ended:
+def run(command: Sequence[str], given: bytes = b"", **options) -> Ended:
     """Run a command, with `given` to read, and take what it writes to its standard output.
+
+    The options are those of `Box`.
+    """
+    with Box(command, **options) as box:
+        box.send(given, last=True)
+        box.listen()
+    return Ended(bytes(box.said), box.process.returncode, box.last_errors, box.stopped)
+
+
+class Box:
+    """A command that runs in its walls until the block ends, and to which one can talk.
 
     Args:
         command: its first word is a path; the interpreter's own folders are always readable.
@@ -111,32 +114,123 @@ def run(
         empty: folders within those that it sees empty.
         walls: BUBBLEWRAP; or ANOTHER_USER, for root in a container that bubblewrap cannot work in:
             files that are not for everybody are out of its reach, the network is not; or NONE.
+
+    Attributes:
+        said: what it has written to its standard output, all of it.
+        stopped: in words, why it had to be stopped; "" where it was not.
     """
-    limits = limits or Limits()
-    user = USERS[next(_turn) % len(USERS)]
-    with tempfile.TemporaryFile() as source:
-        source.write(given)
-        source.seek(0)
-        with tempfile.TemporaryDirectory(prefix="tfcourse-box-") as box:
-            around = _around(walls, readable, empty, limits, user)
-            if walls == ANOTHER_USER:
-                os.chown(box, user, user)
-            process = subprocess.Popen(
-                [*around, *command],
-                stdin=source,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={"PATH": "/usr/bin:/bin", "HOME": box, **_ENVIRONMENT},
-                cwd="/" if walls == BUBBLEWRAP else box,
-                start_new_session=True,
-            )
-            try:
-                output, errors, stopped = _listen(process, limits)
-            finally:
-                _end(process)
-                if walls == ANOTHER_USER:
-                    subprocess.run([*_become(user), "/bin/kill", "-9", "-1"], capture_output=True)
-    return Ended(output, process.returncode, errors, stopped)
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        readable: Sequence[Path] = (),
+        empty: Sequence[Path] = (),
+        limits: Limits | None = None,
+        walls: str = BUBBLEWRAP,
+    ):
+        self.said, self.stopped = bytearray(), ""
+        self._limits, self._walls = limits or Limits(), walls
+        self._errors, self._unsent = bytearray(), bytearray()
+        self._user = USERS[next(_turn) % len(USERS)]
+        self._folder = tempfile.TemporaryDirectory(prefix="tfcourse-box-")
+        home = self._folder.name
+        if walls == ANOTHER_USER:
+            os.chown(home, self._user, self._user)
+        self.process = subprocess.Popen(
+            [*_around(walls, readable, empty, self._limits, self._user), *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={"PATH": "/usr/bin:/bin", "HOME": home, **_ENVIRONMENT},
+            cwd="/" if walls == BUBBLEWRAP else home,
+            start_new_session=True,
+        )
+        os.set_blocking(self.process.stdin.fileno(), False)
+        self._ends = time.monotonic() + self._limits.seconds
+        self._waiting = selectors.DefaultSelector()
+        for pipe in (self.process.stdout, self.process.stderr):
+            self._waiting.register(pipe, selectors.EVENT_READ)
+
+    def __enter__(self) -> Box:
+        return self
+
+    def __exit__(self, *error) -> None:
+        """End it, and all that it has started: the first process takes the others along."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        if self._walls == ANOTHER_USER:
+            subprocess.run([*_become(self._user), "/bin/kill", "-9", "-1"], capture_output=True)
+        self._waiting.close()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+        self._folder.cleanup()
+
+    @property
+    def last_errors(self) -> str:
+        return self._errors.decode(errors="replace").strip()
+
+    def send(self, given: bytes, *, last: bool = False) -> None:
+        """Give it something to read, while one listens; after the last it reads the end."""
+        self._unsent += given
+        self._last = last
+        self._waiting.register(self.process.stdin, selectors.EVENT_WRITE)
+
+    def listen(self, enough: Callable[[bytearray], bool] = lambda said: False) -> bool:
+        """Wait until it has said enough, or has ended; whether it has said enough."""
+        patience = self._limits.silence if self.said else self._limits.start
+        silent = time.monotonic() + patience
+        while not enough(self.said):
+            now = time.monotonic()
+            if now >= min(self._ends, silent):
+                patience = self._limits.seconds if now >= self._ends else patience
+                return self._stop(f"did not end within {patience:g} seconds")
+            if _held(self.process.pid) > self._limits.memory:
+                return self._stop(f"took more than {self._limits.memory / 2**30:g} GB of memory")
+            if not self._waiting.get_map():
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.process.wait(LOOK)
+                    return False
+            for key, _ in self._waiting.select(min(self._ends - now, silent - now, LOOK)):
+                if key.fileobj is self.process.stdin:
+                    self._write()
+                elif self._read(key) and key.fileobj is self.process.stdout:
+                    patience = self._limits.silence
+                    silent = time.monotonic() + patience
+            if len(self.said) > self._limits.output:
+                self.said.clear()
+                return self._stop(f"gave back more than {self._limits.output:,} bytes")
+        return True
+
+    def _stop(self, why: str) -> bool:
+        self.stopped = why
+        return False
+
+    def _write(self) -> None:
+        try:
+            del self._unsent[: os.write(self.process.stdin.fileno(), self._unsent[: 2**16])]
+        except BlockingIOError:
+            return
+        except OSError:  # it reads no more
+            self._unsent.clear()
+        if not self._unsent:
+            self._waiting.unregister(self.process.stdin)
+            if self._last:
+                with contextlib.suppress(BrokenPipeError):
+                    self.process.stdin.close()
+
+    def _read(self, key) -> bool:
+        part = os.read(key.fd, 2**16)
+        if not part:
+            self._waiting.unregister(key.fileobj)
+        if key.fileobj is self.process.stdout:
+            self.said += part
+        else:
+            self._errors += part
+            del self._errors[:-ERRORS_KEPT]
+        return bool(part)
 
 
 _turn = itertools.count(int.from_bytes(os.urandom(2)))  # several graders hardly ever meet
@@ -223,40 +317,6 @@ def _interpreter() -> Iterator[Path]:
             yield path
 
 
-def _listen(process, limits: Limits) -> tuple[bytes, str, str]:
-    """What it says until it ends, or until it has said or taken too much."""
-    began = time.monotonic()
-    ends, silent, patience = began + limits.seconds, began + limits.start, limits.start
-    said, errors = bytearray(), bytearray()
-    with selectors.DefaultSelector() as waiting:
-        waiting.register(process.stdout, selectors.EVENT_READ, said)
-        waiting.register(process.stderr, selectors.EVENT_READ, errors)
-        while waiting.get_map():
-            now = time.monotonic()
-            if now >= min(ends, silent):
-                most = limits.seconds if now >= ends else patience
-                return bytes(said), _last(errors), f"did not end within {most:g} seconds"
-            if _held(process.pid) > limits.memory:
-                most = f"{limits.memory / 2**30:g} GB"
-                return bytes(said), _last(errors), f"took more than {most} of memory"
-            for key, _ in waiting.select(min(ends - now, silent - now, LOOK)):
-                part = os.read(key.fd, 2**16)
-                if not part:
-                    waiting.unregister(key.fileobj)
-                key.data.extend(part)
-                del errors[:-ERRORS_KEPT]
-                if key.data is said:
-                    patience = limits.silence
-                    silent = time.monotonic() + patience
-            if len(said) > limits.output:
-                return b"", _last(errors), f"gave back more than {limits.output:,} bytes"
-    try:
-        process.wait(max(0.0, min(ends, silent) - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        return bytes(said), _last(errors), f"did not end within {limits.seconds:g} seconds"
-    return bytes(said), _last(errors), ""
-
-
 def _held(pid: int) -> int:
     """Bytes of memory that a process and all of its offspring hold; 0 where nobody can say."""
     total, left = 0, [pid]
@@ -269,16 +329,3 @@ def _held(pid: int) -> int:
         except (OSError, ValueError, IndexError):  # it has ended meanwhile
             continue
     return total
-
-
-def _last(errors: bytearray) -> str:
-    return errors.decode(errors="replace").strip()
-
-
-def _end(process) -> None:
-    """End it, and all that it has started: the first process inside takes the others along."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    for pipe in (process.stdout, process.stderr):
-        pipe.close()

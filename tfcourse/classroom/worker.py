@@ -4,14 +4,17 @@ Torch is imported once; then every step (finding the answers, then each exercise
 its own, forked from this one, which runs nothing of a learner's. What a step leaves behind ends
 with it. Nothing is judged here: inputs come in, plain data goes out.
 
-    given:  torch.save of {"code", "names", "exercises", "ours", "tested", "seconds", "alone"}
-    back:   for each step a head (its length), then "+" and its data, or "-" and words why not
+    given:  tasks, each a head (its length) and a torch.save of
+            {"code", "names", "exercises", "ours", "tested", "seconds", "alone"}
+    back:   for each step of a task a head, then "+" and its data, or "-" and words why not;
+            a head of 0 at the end of the task
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import io
 import json
 import os
@@ -38,11 +41,20 @@ BOX = "box"  # the sandbox's host name
 
 
 def main() -> None:
-    """All steps: the first finds the answers, then one runs each exercise that has one."""
+    """One task after the other, until there is no more to read."""
     results = os.dup(1)
     os.dup2(2, 1)  # whatever prints: not among the results
-    task = torch.load(io.BytesIO(sys.stdin.buffer.read()), weights_only=True)
     _hide()
+    gc.freeze()  # what is here now is shared with every step, not copied
+    while head := sys.stdin.buffer.read(HEAD.size):
+        [length] = HEAD.unpack(head)
+        given = io.BytesIO(sys.stdin.buffer.read(length))
+        _do(torch.load(given, weights_only=True), results)
+        _tell(results, b"")
+
+
+def _do(task: dict, results: int) -> None:
+    """All steps: the first finds the answers, then one runs each exercise that has one."""
     sys.modules["tfcourse.mine"] = tfcourse.mine = _Tested(task["tested"])
     alone = task["alone"] and os.uname().nodename == BOX
     code = [cells.Code(*cell) for cell in task["code"]]
