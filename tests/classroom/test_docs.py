@@ -23,6 +23,7 @@ from tfcourse.checks.registry import exercises
 from tfcourse.checks.solutions import find_solution
 from tfcourse.classroom import (
     cells,
+    class_page,
     command,
     gradescope,
     grading,
@@ -224,7 +225,7 @@ def test_what_release_and_solutions_say_and_write(tmp_path, monkeypatch):
 def test_words_that_the_guide_quotes_are_said():
     quoted = {
         "right in every case that you can run": pages,
-        "What the class misunderstood": pages,
+        "What the class misunderstood": class_page,
         "Answers run as another user": gradescope,
     }
     for words, module in quoted.items():

@@ -326,6 +326,6 @@ def test_a_file_that_is_no_gradebook_is_said(python, tmp_path):
 def test_where_nbgrader_is_missing_it_is_said_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "nbgrader", None)
     monkeypatch.setitem(sys.modules, "nbgrader.api", None)
-    with pytest.raises(NoNbgrader, match=r"pip install 'tfcourse\[classroom\]'"):
+    with pytest.raises(NoNbgrader, match=r"pip install -e '\.\[classroom\]'"):
         write_scores(tmp_path / "book.db", results_of())
     assert not (tmp_path / "book.db").exists()

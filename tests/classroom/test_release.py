@@ -6,11 +6,14 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 
 import nbformat
 import pytest
 
 from tests.conftest import ROOT
+from tfcourse.authoring.build import find_lessons
+from tfcourse.authoring.leaks import find_leaks
 from tfcourse.authoring.lesson import Lesson, LessonError
 from tfcourse.classroom import release as releasing
 from tfcourse.classroom import visible
@@ -64,7 +67,14 @@ def double() -> list[Case]:
 def course(tmp_path):
     """A tiny course, with everything that a project has."""
     root = tmp_path / "course"
-    for name in ("solutions/hidden", "notebooks/drawings", "tfcourse/__pycache__", "data", "tests"):
+    for name in (
+        "solutions/hidden",
+        "notebooks/drawings",
+        "tfcourse/__pycache__",
+        "data",
+        "tests",
+        "docs",
+    ):
         (root / name).mkdir(parents=True)
     write = {
         "solutions/01_tiny.py": SMALL,
@@ -104,6 +114,7 @@ def test_what_is_in_a_release(course, tmp_path):
         "Makefile",
         "README.md",
         "data/doubled.json",
+        "docs/tutor.md",
         "environment.yml",
         "notebooks/01_tiny.ipynb",
         "notebooks/drawings/one.svg",
@@ -258,7 +269,7 @@ def test_the_release_of_the_course_holds_all_that_its_notebooks_name(students):
     shown = set(re.findall(r"drawings/[\w.]+", text))
     assert shown
     assert {f"notebooks/{x}" for x in shown} <= there
-    for name in ("solutions", "tests", "benchmarks", "docs"):
+    for name in ("solutions", "tests", "benchmarks", "docs/classroom.md"):
         assert not (students / name).exists()
     assert not [name for name in there if "__pycache__" in name or "hidden/" in name]
     assert hidden_leaks(ROOT, students) == []
@@ -384,3 +395,23 @@ def test_a_file_that_is_no_lesson_is_said(tmp_path):
     assert {(state, said.startswith("There is no `")) for _, state, said in rows} == {
         ("to do", True)
     }
+
+
+def test_a_wheel_holds_no_solution_and_no_hidden_case(tmp_path):
+    made = tmp_path / "project"
+    shutil.copytree(ROOT / "tfcourse", made / "tfcourse", ignore=shutil.ignore_patterns("__py*"))
+    shutil.copytree(ROOT / "solutions", made / "solutions")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copyfile(ROOT / name, made / name)
+    build = "import setuptools.build_meta as b, sys; b.build_wheel(sys.argv[1])"
+    done = subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=made,
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        archive.extractall(tmp_path / "wheel")
+    assert "tfcourse/classroom/judge.py" in names
+    assert not [n for n in names if not n.startswith(("tfcourse/", "tfcourse-"))]
+    held = tmp_path / "wheel"
+    assert find_leaks(find_lessons(ROOT), held) + hidden_leaks(ROOT, held) == []

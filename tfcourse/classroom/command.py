@@ -8,7 +8,8 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-TOOLS = "pip install -e '.[classroom]'"
+from tfcourse.classroom import TOOLS
+
 ROOT = Path(__file__).resolve().parents[2]  # the project; what students get has no solutions/
 
 
@@ -42,7 +43,7 @@ def _add_grade(what) -> None:
     grade.add_argument("--to", type=Path, metavar="DIR", default=Path("results"),
                        help="the folder of results; default: results")  # fmt: skip
     grade.add_argument("--lesson", default="", metavar="LESSON",
-                       help="what a notebook is that does not say so itself")  # fmt: skip
+                       help="this one alone; also what does not say what it is")  # fmt: skip
     grade.add_argument("--roster", type=Path, metavar="FILE.csv",
                        help="the class; a table of Canvas or Moodle gets filled")  # fmt: skip
     grade.add_argument("--column", default="", metavar="NAME", help="that column, where not plain")
@@ -77,7 +78,7 @@ def run(given) -> int:
 
 
 def _grade(given) -> int:
-    from tfcourse.classroom import grading, sandbox
+    from tfcourse.classroom import grading, nbgrader_course, sandbox
 
     how = grading.How(
         lesson=_name(given.lesson) if given.lesson else "",
@@ -89,10 +90,10 @@ def _grade(given) -> int:
         again=given.again,
         walls=sandbox.NONE if given.unsafe else sandbox.BUBBLEWRAP,
     )
+    if given.gradebook:
+        nbgrader_course.check()
     results = grading.grade(given.submissions, given.to, _solutions(), how)
     if given.gradebook:
-        from tfcourse.classroom import nbgrader_course
-
         print(nbgrader_course.write_scores(given.gradebook, results))
     return 0
 

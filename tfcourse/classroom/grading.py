@@ -72,11 +72,12 @@ def grade(given: Path, to: Path, solutions: Path, how: How, say: Callable = prin
         taken = intake.take(
             given, Path(room), _by_lesson(), roster=roster, deadline=how.deadline, lesson=how.lesson
         )
-        if not taken.submissions and not taken.troubles:
-            raise CannotGrade(f"There is no notebook in {given}.")
-        names = sorted({s.lesson for s in taken.submissions})
+        wanted = [s for s in taken.submissions if how.lesson in ("", s.lesson)]
+        if not wanted and not taken.troubles:
+            raise CannotGrade(f"There is no notebook {how.lesson or 'of a lesson'} in {given}.")
+        names = sorted({s.lesson for s in wanted})
         lessons = {name: judge.open_lesson(name, solutions) for name in names}
-        done = _all(taken.submissions, lessons, _tools(solutions), to / KEPT, how)
+        done = _all(wanted, lessons, _tools(solutions), to / KEPT, how)
     results = Results(
         students=taken.students,
         lessons={name: _titles(lesson) for name, lesson in lessons.items()},
@@ -141,7 +142,8 @@ def _one(submission: Submission, lesson, tools: bytes, kept: Path, how: How) -> 
         if marks is None:
             code = cells.code(cells.read(submission.path))
             marks = judge.grade(code, lesson, seconds=how.seconds, walls=how.walls)
-            _keep(marks, kept / f"{digest}.json")
+            if all(mark.state != "not judged" for mark in marks):
+                _keep(marks, kept / f"{digest}.json")
     except cells.NotANotebook as error:
         return Trouble(submission.shown, str(error), submission.student)
     return Graded(

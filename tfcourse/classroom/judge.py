@@ -123,7 +123,7 @@ def _grade(run: Callable[..., Collected], lesson: Lesson) -> tuple[Mark, ...]:
     names = [e.name for e in lesson.exercises]
     seen = run(lesson.inputs, names)
     if seen.trouble:
-        return tuple(_unread(e, lesson, seen.trouble) for e in lesson.exercises)
+        return tuple(_unread(e, lesson, seen) for e in lesson.exercises)
     marks = {e.name: _mark(e, lesson, seen) for e in lesson.exercises}
     # What is built on a mistake in an earlier exercise is no mistake: once more, with ours there.
     amiss = [name for name in names if marks[name].state != "right"]
@@ -151,6 +151,7 @@ class Collected:
     answers: Mapping[str, Answer]
     outputs: Mapping[str, list[Output]]
     trouble: str = ""
+    errors: str = ""  # what the sandbox said last, where there is trouble: for the teacher
 
 
 class Bench:
@@ -166,6 +167,7 @@ class Bench:
         self._code = [(cell.text, cell.exercise) for cell in code]
         self._seconds, self._walls = seconds, walls
         self._box: Box | None = None
+        self.last_errors = ""  # of a sandbox that has ended
 
     def __enter__(self) -> Bench:
         return self
@@ -192,7 +194,8 @@ class Bench:
             frames, why = self._ask(self._task(inputs, left, ours or {}))
             if not frames or not frames[0].startswith(b"+"):
                 said = frames[0][1:].decode(errors="replace") if frames else why
-                return Collected({}, {}, f"The code of this notebook cannot be read: it {said}.")
+                said = f"The code of this notebook cannot be read: it {said}."
+                return Collected({}, {}, said, self.last_errors[-500:])
             try:
                 answers = {name: Answer(**a) for name, a in json.loads(frames.pop(0)[1:]).items()}
                 left = [name for name in left if answers[name].source]
@@ -227,6 +230,7 @@ class Bench:
         box.send(task)
         if not box.listen(lambda said: _frames(said, begins)[1]):
             self.__exit__()
+            self.last_errors = box.last_errors
         frames = [bytes(box.said[place]) for place in _frames(box.said, begins)[0]]
         return frames, box.stopped or "ended the process that ran it"
 
@@ -271,9 +275,9 @@ def _outputs(frame: bytes, count: int) -> list[Output]:
         return crashed(count, "gave back what is no plain data")
 
 
-def _unread(exercise: Exercise, lesson: Lesson, trouble: str) -> Mark:
-    of = lesson.points.get(exercise.name, 0.0)
-    return Mark(exercise.name, "not judged", "unread", trouble, 0.0, of, look=trouble)
+def _unread(exercise: Exercise, lesson: Lesson, seen: Collected) -> Mark:
+    of, look = lesson.points.get(exercise.name, 0.0), f"{seen.trouble} {seen.errors}".strip()
+    return Mark(exercise.name, "not judged", "unread", seen.trouble, 0.0, of, look=look)
 
 
 def _mark(exercise: Exercise, lesson: Lesson, collected: Collected) -> Mark:

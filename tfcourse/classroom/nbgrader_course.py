@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tfcourse.classroom import TOOLS
 from tfcourse.classroom.records import Graded, Mark, Results, Student, Title
 
 _CONFIG = '''\
@@ -143,14 +144,10 @@ def write_scores(
     Raises:
         NoNbgrader: nbgrader is not installed, or cannot write this gradebook.
     """
-    try:
-        from nbgrader.api import Gradebook, MissingEntry
-        from sqlalchemy.exc import SQLAlchemyError
-    except ModuleNotFoundError as error:
-        raise NoNbgrader(
-            f"nbgrader's gradebook is written with nbgrader, which is not here ({error}). Install "
-            "it beside the course: pip install 'tfcourse[classroom]'."
-        ) from None
+    check()
+    from nbgrader.api import Gradebook, MissingEntry
+    from sqlalchemy.exc import SQLAlchemyError
+
     count, by_hand = 0, 0
     try:
         with _programs_beside_python(), Gradebook(f"sqlite:///{gradebook}") as book:
@@ -170,6 +167,17 @@ def write_scores(
     if by_hand:
         said += f" {by_hand} scores were given by hand before; those still count."
     return said
+
+
+def check() -> None:
+    """Raise NoNbgrader where nbgrader is not here."""
+    try:
+        import nbgrader.api  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise NoNbgrader(
+            f"nbgrader's gradebook is written with nbgrader, which is not here ({error}). Install "
+            f"the teacher's tools, in the project's folder: {TOOLS}"
+        ) from None
 
 
 @contextmanager

@@ -23,7 +23,10 @@ from tfcourse.checks.solutions import solved_cell
 from tfcourse.classroom.nbgrader_course import mark_cells
 
 MARKER = ".tfcourse-release"  # lists the files of a release
-COPIED = ("LICENSE", "environment.yml", "pyproject.toml", "requirements.lock")
+COPIED = (
+    *("LICENSE", "environment.yml", "pyproject.toml", "requirements.lock"),
+    "docs/tutor.md",
+)
 _README = """\
 # tfcourse: your notebooks
 
@@ -54,6 +57,11 @@ tried with more cases than you can see. An answer that is right by luck in the o
 not be right in the others.
 
 A link to a lesson that you do not have yet leads nowhere.
+
+## An AI helper
+
+If you let one help you, give it `docs/tutor.md` first: it then asks and hints, and leaves the
+answer to you.
 """
 _WORKFLOW = """\
 # Runs the visible checks on your notebooks. It shows how far each exercise is, and fails only where
@@ -128,7 +136,7 @@ def release(root: Path, lessons: Sequence[str], to: Path) -> list[str]:
             ignore=shutil.ignore_patterns("__pycache__", ".*", "*.pyc"),
         )
         for name in COPIED:
-            shutil.copyfile(root / name, draft / name)
+            _copy(root / name, draft / name)
         texts = [_notebook(root, lesson.name, draft) for lesson in chosen]
         if any(f"{GLOSSARY}.ipynb" in text for text in texts):
             texts.append(_notebook(root, GLOSSARY, draft))

@@ -83,7 +83,10 @@ def check() -> None:
     """
     if not sys.platform.startswith("linux") or shutil.which("bwrap") is None:
         raise NoSandbox(HOW_TO_GET_IT)
-    ended = run([sys.executable, "-c", "print('here')"], limits=Limits(seconds=20))
+    ended = run([sys.executable, "-c", "import torch; print('here')"], limits=Limits(seconds=60))
+    if "ModuleNotFoundError" in ended.errors:
+        said = ended.errors.splitlines()[-1]
+        raise NoSandbox(f"The sandbox cannot see the packages of this Python ({said}).")
     if ended.output.strip() != b"here":
         raise NoSandbox(
             f"bubblewrap is here, but may not make a sandbox: {ended.errors or ended.stopped}. On "
@@ -309,9 +312,10 @@ def _walls(readable, empty, limits: Limits, user: int) -> list[str]:
 
 
 def _interpreter() -> Iterator[Path]:
-    """Where this Python and its packages are, outside of /usr."""
+    """Where this Python and its packages are, outside of /usr, other environments' too."""
     seen: list[Path] = []
-    for path in (Path(sys.base_prefix).resolve(), Path(sys.prefix)):
+    packages = [Path(x) for x in sys.path if x.endswith(("site-packages", "dist-packages"))]
+    for path in (Path(sys.base_prefix).resolve(), Path(sys.prefix), *filter(Path.is_dir, packages)):
         if not path.is_relative_to("/usr") and not any(path.is_relative_to(x) for x in seen):
             seen.append(path)
             yield path
