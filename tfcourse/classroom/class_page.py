@@ -31,14 +31,16 @@ def class_page(found: Counted) -> str:
     """The whole page."""
     results = found.results
     lessons = ", ".join(found.title(lesson) for lesson in results.lessons)
-    links = [("points", "Points"), ("look", "Needs a look")]
+    links = [("look", "Needs a look")]
     if results.lessons:
         links.append(("misunderstood", "What the class misunderstood"))
     if len(results.lessons) > 1:
         links += [(f"of-{lesson}", found.title(lesson)) for lesson in results.lessons]
-    main = _numbers(found) + _points(found) + _looks(found)
+    links.append(("points", "Points"))
+    main = _numbers(found) + _looks(found)
     if results.lessons:
         main += _misunderstandings(found)
+    main += _points(found)  # last: of a large class it is long
     about = text(lessons) or "No submissions"
     return whole(results, "The class", "The class", about, links, main, wide=True)
 

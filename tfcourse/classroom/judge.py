@@ -43,18 +43,14 @@ class Lesson:
     """A lesson as it is graded.
 
     Attributes:
-        name: for example "01_attention".
+        exercises: in the order of the notebook.
         points: of each graded exercise.
         hidden: each graded exercise once more, with its hidden cases.
     """
 
-    name: str
+    exercises: Sequence[Exercise]
     points: Mapping[str, float]
     hidden: Mapping[str, Exercise]
-
-    @cached_property
-    def exercises(self) -> list[Exercise]:
-        return [e for e in exercises().values() if e.lesson == self.name]
 
     @cached_property
     def inputs(self) -> Inputs:
@@ -89,7 +85,7 @@ def tested() -> dict[str, str]:
 
 
 def open_lesson(name: str, solutions: Path) -> Lesson:
-    """A lesson with its points and hidden cases, from solutions/.
+    """A lesson with its order, its points and its hidden cases, from solutions/.
 
     Raises:
         NoHiddenCases: there are none.
@@ -97,7 +93,8 @@ def open_lesson(name: str, solutions: Path) -> Lesson:
     source = (solutions / f"{name}.py").read_text(encoding="utf-8")
     found = re.findall(r'^# %% .*?exercise="(\w+)".*?\bpoints=([\d.]+)', source, re.MULTILINE)
     points = {exercise: float(number) for exercise, number in found}
-    return Lesson(name, points, hidden.load(solutions, name))
+    order = re.findall(r'^# %% .*?exercise="(\w+)"', source, re.MULTILINE)
+    return Lesson([exercises()[x] for x in order], points, hidden.load(solutions, name))
 
 
 def grade(
