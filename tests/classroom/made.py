@@ -16,7 +16,8 @@ from tests.wrong_answers import attempts
 from tfcourse.authoring.lesson import Lesson
 from tfcourse.checks.registry import exercises
 from tfcourse.checks.solutions import find_solution
-from tfcourse.classroom import cells
+from tfcourse.classroom.answers import answers
+from tfcourse.classroom.cells import Code
 
 
 @cache
@@ -51,7 +52,7 @@ def text_of(answer: Callable, name: str) -> str:
         if getattr(node, "decorator_list", []):
             node.decorator_list = []
     own = answer.__name__
-    [found] = cells.answers([cells.Code(ast.unparse(tree))], [own]).values()
+    [found] = answers([Code(ast.unparse(tree))], [own]).values()
     return f"{found.source}\n{name} = {own}"
 
 

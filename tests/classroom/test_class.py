@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from tests.classroom import made
 from tests.conftest import ROOT
@@ -69,6 +70,13 @@ def without_checks():
     return notebook | {"cells": cells}
 
 
+def odd():
+    """Cells as no program writes them."""
+    notebook = made.notebook(FIRST, SOLVED[FIRST])
+    notebook["cells"] += [{"cell_type": "code", "source": s} for s in (5, None, True, {})]
+    return notebook
+
+
 def backwards():
     notebook = made.notebook(FIRST, SOLVED[FIRST])
     return notebook | {"cells": notebook["cells"][::-1]}
@@ -120,6 +128,7 @@ def the_class(outside: Path) -> dict[str, tuple[dict | bytes, str, float]]:
         "Zoe Leftover": (hostile("import subprocess\nsubprocess.Popen(['sleep', '86399'], start_new_session=True)\nreturn 1", "similarities"), FIRST, 2),
         "Aaron Kills": (hostile("import os\nos.kill(os.getppid(), 9)", "similarities"), FIRST, 2),
         "Bea Not Judged By Order": (backwards(), FIRST, 2),
+        "Bo Odd Cells": (odd(), FIRST, 2),
         "Cleo Fifty Megabytes": (large(), FIRST, 2),
         "Émile d'Été, José": (made.notebook(FIRST, SOLVED[FIRST]), FIRST, 2),
         "王 小明": (made.notebook(SECOND, SOLVED[SECOND]), SECOND, 3),
@@ -253,6 +262,28 @@ def test_graded_again_and_from_a_zip_the_scores_are_the_same(results, submission
     assert points(again) == points(results)
     assert time.monotonic() - began < 30  # nothing has changed, so nothing ran
     assert again.graded == results.graded
+
+
+def test_the_marks_of_one_lesson_are_none_of_another(submissions, tmp_path):
+    [right] = submissions.glob("Ada Right_*")
+    both = json.loads((right / f"{FIRST}.ipynb").read_text())
+    names = [e.name for e in exercises().values() if e.lesson == SECOND][: len(SOLVED[FIRST])]
+    both["cells"] += [
+        {"cell_type": "raw", "metadata": {"exercise": n}, "source": ""} for n in names
+    ]
+    folder = tmp_path / "handed in"
+    made.write(both, folder / "A_1_assignsubmission_file_" / f"{FIRST}.ipynb")
+    made.write(both, folder / "B_2_assignsubmission_file_" / f"{SECOND}.ipynb")
+    found = grading.grade(folder, tmp_path / "to", ROOT / "solutions", HOW, say=lambda _: None)
+    assert {(g.lesson, g.points) for g in found.graded} == {(FIRST, 2), (SECOND, 0)}
+
+
+def test_two_graders_do_not_write_into_one_folder(tmp_path):
+    (tmp_path / "to" / grading.KEPT).mkdir(parents=True)
+    (tmp_path / "in").mkdir()
+    with FileLock(tmp_path / "to" / grading.KEPT / ".lock"), \
+            pytest.raises(grading.CannotGrade, match="Another run is writing"):  # fmt: skip
+        grading.grade(tmp_path / "in", tmp_path / "to", ROOT / "solutions", HOW)
 
 
 def test_killed_in_the_middle_and_started_again_the_scores_are_the_same(

@@ -73,7 +73,7 @@ def test_a_mistake_in_an_earlier_exercise_is_paid_for_once():
         ("import os; os._exit(0)", "ended the process (exit 0)"),
         ("import sys; sys.exit(0)", "SystemExit"),
         ("import ctypes; ctypes.string_at(0)", "segmentation fault"),
-        ("import os; os.kill(os.getppid(), 9)", "ended the process that ran it"),
+        ("import os; os.kill(os.getppid(), 9)", ""),
         ("import os; os.kill(os.getppid(), 19)\n    while True: pass", "did not end within"),
         ("import os\n    while True: os.fork()", ""),
         ("return bytearray(50 * 2**30)", "MemoryError"),
@@ -147,20 +147,20 @@ def test_nothing_of_the_grader_is_in_sight():
                 if os.path.exists(p)]
         lessons = os.listdir(os.path.join({str(ROOT)!r}, "tfcourse", "checks", "lessons"))
         others = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            for what in ("fd", "mem", "environ", "maps", "root"):
+        for pid in {{*filter(str.isdigit, os.listdir("/proc"))}} - {{str(os.getpid())}}:
+            for what in ("fd", "fd/0", "fd/1", "mem", "environ", "maps", "root"):
                 try:
                     path = f"/proc/{{pid}}/{{what}}"
-                    others += os.listdir(path) if what in ("fd", "root") else [open(path).read(9)]
+                    others += os.listdir(path) if what in ("fd", "root") else [open(path)]
                 except OSError:
                     pass
         held = [x for x in gc.get_objects() if isinstance(x, torch.Tensor)]
-        raise RuntimeError(f"{{seen}} {{lessons}} {{len(held)}} {{os.getuid()}} {{others}}")
+        raise RuntimeError(f"{{seen}} {{lessons}} {{others}} {{len(held)}} {{os.getuid()}}")
     """
     mark = of(**{COSINES: look})[COSINES]
-    assert "RuntimeError: [] []" in mark.says, mark.says
+    assert "RuntimeError: [] [] []" in mark.says, mark.says
     if os.geteuid() == 0:
-        uid = mark.says.split("[] [] ")[1].split()[1]
+        uid = mark.says.split("[] [] [] ")[1].split()[1].strip(".")
         assert int(uid) in sandbox.USERS
 
 
@@ -208,6 +208,35 @@ def test_a_notebook_that_fells_the_parser_is_reported():
     marks = of("x" + ".a" * 300_000, **{COSINES: RIGHT})
     assert marks[COSINES].state in ("right", "not judged")
     assert marks[COSINES].state == "right" or marks[COSINES].look
+
+
+def test_a_right_answer_that_may_hide_a_library_is_to_be_read():
+    exercise = exercises()["smoothed_loss"]
+    assert judge._doubts(exercise, "import threading\nF.cross_entropy(x, y)") == (
+        "It is right, and says cross_entropy, threading: read it."
+    )
+    assert judge._doubts(exercise, "def smoothed_loss(logits, labels):\n    return logits") == ""
+
+
+def test_more_words_than_an_honest_answer_has_are_not_read():
+    packed = wire.pack([Output(value=[[[]]] * 400_000)])
+    with pytest.raises(wire.NotOutputs):
+        wire.unpack(packed, 1)
+
+
+def test_a_helper_that_shares_a_name_with_ours_is_not_taken_away_in_the_hidden_run():
+    answers = made.solved("03_positions")
+    own = answers["rotate_pairs"].replace("rotate_pairs(x, ", "rotate_pairs(twice, x, ", 1)
+    assert own != answers["rotate_pairs"]
+    graded_one = answers["score_at_distances"].replace("rotate_pairs(", "rotate_pairs(2, ")
+    marks = graded(
+        made.notebook(
+            "03_positions", answers | {"rotate_pairs": own, "score_at_distances": graded_one}
+        ),
+        "03_positions",
+    )
+    assert marks["rotate_pairs"].state == "wrong"
+    assert marks["score_at_distances"].points == 3
 
 
 def test_outputs_come_back_as_they_were():

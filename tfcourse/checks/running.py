@@ -15,6 +15,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import traceback
 import types
 import warnings
@@ -100,11 +101,13 @@ class _Watch(TorchFunctionMode):
     def __enter__(self):
         self.before = sys.getprofile()
         sys.setprofile(self._profile)
+        threading.setprofile(self._profile)
         return super().__enter__()
 
     def __exit__(self, *error):
         super().__exit__(*error)
         sys.setprofile(self.before)
+        threading.setprofile(None)
 
     def _profile(self, frame, event, _):
         """Functions written in Python, which the mode does not see: `clip_grad_norm_`, ours."""

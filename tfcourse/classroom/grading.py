@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
+from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from tfcourse.checks.outline import outline
@@ -68,6 +69,19 @@ def grade(given: Path, to: Path, solutions: Path, how: How, say: Callable = prin
         sandbox.check()
     roster = intake.read_roster(how.roster) if how.roster else None
     (to / KEPT).mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(to / KEPT / ".lock", timeout=0):
+            return _grade(given, to, solutions, how, roster, say)
+    except Timeout:
+        raise CannotGrade(
+            f"Another run is writing into {to}. Wait until it has ended, or say another folder: "
+            "--to DIR."
+        ) from None
+
+
+def _grade(given: Path, to: Path, solutions: Path, how: How, roster, say: Callable) -> Results:
+    for draft in (to / KEPT).glob("*.draft"):  # of a run that was killed
+        draft.unlink()
     with tempfile.TemporaryDirectory(prefix="tfcourse-class-") as room:
         taken = intake.take(
             given, Path(room), _by_lesson(), roster=roster, deadline=how.deadline, lesson=how.lesson
@@ -77,7 +91,8 @@ def grade(given: Path, to: Path, solutions: Path, how: How, say: Callable = prin
             raise CannotGrade(f"There is no notebook {how.lesson or 'of a lesson'} in {given}.")
         names = sorted({s.lesson for s in wanted})
         lessons = {name: judge.open_lesson(name, solutions) for name in names}
-        done = _all(wanted, lessons, _tools(solutions), to / KEPT, how)
+        grader = _Grader(lessons, _tools(solutions), how, to / KEPT, (given, to))
+        done = grader.all(wanted)
     results = Results(
         students=taken.students,
         lessons={name: _titles(lesson) for name, lesson in lessons.items()},
@@ -102,68 +117,85 @@ def _titles(lesson: judge.Lesson) -> tuple[Title, ...]:
     return tuple(Title(e.name, e.title, lesson.points.get(e.name, 0.0)) for e in lesson.exercises)
 
 
-def _all(
-    submissions: Sequence[Submission], lessons, tools: bytes, kept: Path, how: How
-) -> list[Graded | Trouble]:
-    """Every submission graded, or why it cannot be, in their order."""
-    done: dict[int, Graded | Trouble] = {}
+@dataclass(frozen=True)
+class _Grader:
+    """Grades submissions, and keeps the marks of each as soon as they are there.
 
-    def one(submission: Submission) -> Graded | Trouble:
-        return _one(submission, lessons[submission.lesson], tools, kept, how)
+    Attributes:
+        lessons: by their names.
+        tools: a digest of all that grades.
+        kept: the folder of marks.
+        private: what no answer may see.
+    """
 
-    with ThreadPoolExecutor(max_workers=how.jobs) as pool:
-        waiting = {pool.submit(one, s): i for i, s in enumerate(submissions)}
-        try:
+    lessons: dict[str, judge.Lesson]
+    tools: bytes
+    how: How
+    kept: Path
+    private: tuple[Path, ...]
+
+    def all(self, submissions: Sequence[Submission]) -> list[Graded | Trouble]:
+        """Every submission graded, or why it cannot be, in their order."""
+        done: dict[int, Graded | Trouble] = {}
+        with ThreadPoolExecutor(max_workers=self.how.jobs) as pool:
+            waiting = {pool.submit(self.one, s): i for i, s in enumerate(submissions)}
             bar = tqdm(total=len(waiting), unit="notebook", disable=not sys.stderr.isatty())
-            with bar:
-                for future in as_completed(waiting):
-                    i = waiting[future]
-                    try:
-                        done[i] = future.result()
-                    except Exception as error:  # of ours: the others are graded all the same
-                        done[i] = _fell(submissions[i], error)
-                    bar.update()
-        except KeyboardInterrupt:
-            pool.shutdown(cancel_futures=True)
-            raise
-    return [done[i] for i in range(len(submissions))]
+            try:
+                with bar:
+                    for future in as_completed(waiting):
+                        done[waiting[future]] = future.result()
+                        bar.update()
+            except KeyboardInterrupt:
+                pool.shutdown(cancel_futures=True)
+                raise
+        return [done[i] for i in range(len(submissions))]
 
+    def one(self, submission: Submission) -> Graded | Trouble:
+        """A submission's marks, kept ones where nothing has changed."""
+        try:
+            digest = self._digest(submission)
+            marks = self._marks(submission, digest)
+        except cells.NotANotebook as error:
+            return Trouble(submission.shown, str(error), submission.student)
+        except Exception as error:  # of ours: the others are graded all the same
+            print(f"{submission.shown}: {type(error).__name__}: {error}", file=sys.stderr)
+            says = (
+                "It could not be graded, by no fault of the notebook's. Your teacher can see why."
+            )
+            return Trouble(submission.shown, says, submission.student)
+        return Graded(
+            student=submission.student,
+            lesson=submission.lesson,
+            shown=submission.shown,
+            marks=marks,
+            when=submission.when,
+            late=submission.late,
+            turn=submission.turn,
+            digest=digest,
+        )
 
-def _fell(submission: Submission, error: Exception) -> Trouble:
-    print(f"{submission.shown}: {type(error).__name__}: {error}", file=sys.stderr)
-    says = "It could not be graded, by no fault of the notebook's. Your teacher has been told."
-    return Trouble(submission.shown, says, submission.student)
-
-
-def _one(submission: Submission, lesson, tools: bytes, kept: Path, how: How) -> Graded | Trouble:
-    try:
-        digest = _digest(submission.path, tools, how)
-        marks = None if how.again else _kept(kept / f"{digest}.json")
+    def _marks(self, submission: Submission, digest: str) -> tuple[Mark, ...]:
+        path = self.kept / f"{digest}.json"
+        marks = None if self.how.again else _kept(path)
         if marks is None:
-            code = cells.code(cells.read(submission.path))
-            marks = judge.grade(code, lesson, seconds=how.seconds, walls=how.walls)
+            marks = judge.grade(
+                cells.code(cells.read(submission.path)),
+                self.lessons[submission.lesson],
+                seconds=self.how.seconds,
+                walls=self.how.walls,
+                private=self.private,
+            )
             if all(mark.state != "not judged" for mark in marks):
-                _keep(marks, kept / f"{digest}.json")
-    except cells.NotANotebook as error:
-        return Trouble(submission.shown, str(error), submission.student)
-    return Graded(
-        student=submission.student,
-        lesson=submission.lesson,
-        shown=submission.shown,
-        marks=marks,
-        when=submission.when,
-        late=submission.late,
-        turn=submission.turn,
-        digest=digest,
-    )
+                _keep(marks, path)
+        return marks
 
-
-def _digest(path: Path, tools: bytes, how: How) -> str:
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256")
-    found.update(tools)
-    found.update(f"{how.seconds} {how.walls}".encode())
-    return found.hexdigest()
+    def _digest(self, submission: Submission) -> str:
+        """Of all that the marks depend on."""
+        with submission.path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256")
+        found.update(self.tools)
+        found.update(f"{submission.lesson} {self.how.seconds} {self.how.walls}".encode())
+        return found.hexdigest()
 
 
 def _tools(solutions: Path) -> bytes:
@@ -192,7 +224,9 @@ def _keep(marks: Iterable[Mark], path: Path) -> None:
 
 def _write(results: Results, to: Path, how: How, say: Callable) -> None:
     records.write(results, to / "results.json")
-    (to / "grades.csv").write_text(columns.table(results), encoding="utf-8-sig", newline="")
+    draft = to / "grades.csv.draft"
+    draft.write_text(columns.table(results), encoding="utf-8-sig", errors="replace", newline="")
+    os.replace(draft, to / "grades.csv")
     pages.write(results, to)
     if how.roster and intake.is_exported(how.roster):
         for lesson in results.lessons:

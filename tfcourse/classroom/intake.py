@@ -191,18 +191,20 @@ class _Sorter:
             return "There is not enough memory to read it. Clear its outputs and hand it in again."
         except OSError as error:
             return why(error)
+        except Exception as error:  # nobody thought of it: the others are taken all the same
+            return f"It cannot be read ({type(error).__name__})."
 
     def _by_cells(self, notebook: dict, file: File) -> str:
         """The lesson that its cells say they are of, else whose exercises they define; or ""."""
         said, defined = set(), set()
         for cell in notebook["cells"]:
-            metadata, source = cell.get("metadata"), cell.get("source", "")
+            metadata = cell.get("metadata")
             exercise = metadata.get("exercise") if isinstance(metadata, dict) else None
             if isinstance(exercise, str):
                 said.add(exercise)
             if cell.get("cell_type") == "code":
-                source = source if isinstance(source, str) else "".join(map(str, source or ()))
-                defined |= set(re.findall(r"^[ \t]*(?:async +)?(?:def|class) +(\w+)", source, re.M))
+                text = cells.text_of(cell)
+                defined |= set(re.findall(r"^[ \t]*(?:async +)?(?:def|class) +(\w+)", text, re.M))
         for names in (said, defined):
             common = Counter({x: len(names & set(own)) for x, own in self.lessons.items()})
             most = max(common.values(), default=0)

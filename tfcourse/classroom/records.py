@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -156,7 +157,9 @@ def write(results: Results, path: Path) -> None:
         record |= {"points": graded.points, "of": graded.of}
         for mark in record["marks"]:
             del mark["picture"]
-    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    draft = path.with_suffix(".draft")
+    draft.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    os.replace(draft, path)
 
 
 def read(path: Path) -> Results:

@@ -114,12 +114,12 @@ class Box:
     Args:
         command: its first word is a path; the interpreter's own folders are always readable.
         readable: files and folders that it may read, at the places where they are.
-        empty: folders within those that it sees empty.
+        empty: folders that it sees empty, where they lie within what it may read.
         walls: BUBBLEWRAP; or ANOTHER_USER, for root in a container that bubblewrap cannot work in:
             files that are not for everybody are out of its reach, the network is not; or NONE.
 
     Attributes:
-        said: what it has written to its standard output, all of it.
+        said: what it has written to its standard output; who has read it may clear it.
         stopped: in words, why it had to be stopped; "" where it was not.
     """
 
@@ -132,7 +132,7 @@ class Box:
         limits: Limits | None = None,
         walls: str = BUBBLEWRAP,
     ):
-        self.said, self.stopped = bytearray(), ""
+        self.said, self.stopped, self._spoke = bytearray(), "", False
         self._limits, self._walls = limits or Limits(), walls
         self._errors, self._unsent = bytearray(), bytearray()
         self._user = USERS[next(_turn) % len(USERS)]
@@ -183,7 +183,7 @@ class Box:
 
     def listen(self, enough: Callable[[bytearray], bool] = lambda said: False) -> bool:
         """Wait until it has said enough, or has ended; whether it has said enough."""
-        patience = self._limits.silence if self.said else self._limits.start
+        patience = self._limits.silence if self._spoke else self._limits.start
         silent = time.monotonic() + patience
         while not enough(self.said):
             now = time.monotonic()
@@ -200,7 +200,7 @@ class Box:
                 if key.fileobj is self.process.stdin:
                     self._write()
                 elif self._read(key) and key.fileobj is self.process.stdout:
-                    patience = self._limits.silence
+                    patience, self._spoke = self._limits.silence, True
                     silent = time.monotonic() + patience
             if len(self.said) > self._limits.output:
                 self.said.clear()
@@ -275,7 +275,8 @@ def _become(user: int) -> list[str]:
 def _walls(readable, empty, limits: Limits, user: int) -> list[str]:
     """bubblewrap, and all that it is to do before the command."""
     root = os.geteuid() == 0
-    words = ["bwrap", "--die-with-parent", "--new-session", "--clearenv"]
+    # The first process of its own: otherwise bubblewrap's is, whose pipes all others could open.
+    words = ["bwrap", "--die-with-parent", "--new-session", "--clearenv", "--as-pid-1"]
     # As root there is no user namespace: inside it the user would be root's, and no limit on the
     # number of processes would bind. So the command becomes another user by itself.
     if root:
@@ -298,6 +299,7 @@ def _walls(readable, empty, limits: Limits, user: int) -> list[str]:
     room = str(limits.files)
     words += ["--perms", "1777", "--size", room, "--tmpfs", "/tmp"]
     words += ["--perms", "0777", "--size", room, "--tmpfs", "/box"]
+    words += ["--perms", "1777", "--size", room, "--tmpfs", "/dev/shm"]
     made: set[Path] = set()
     for path in [*_interpreter(), *map(Path, readable)]:
         for parent in reversed(path.parents):
@@ -305,8 +307,10 @@ def _walls(readable, empty, limits: Limits, user: int) -> list[str]:
                 words += ["--perms", "0755", "--dir", str(parent)]
                 made.add(parent)
         words += ["--ro-bind", str(path), str(path)]
+    seen = [Path("/usr"), *_interpreter(), *map(Path, readable)]
     for path in empty:
-        words += ["--tmpfs", str(path), "--remount-ro", str(path)]
+        if path.is_dir() and any(path.is_relative_to(other) for other in seen):
+            words += ["--tmpfs", str(path), "--remount-ro", str(path)]
     words += ["--remount-ro", "/", "--chdir", "/box", "--"]
     return [*words, *(_become(user) if root else [])]
 
@@ -328,8 +332,17 @@ def _held(pid: int) -> int:
         folder = Path("/proc", str(left.pop()))
         try:
             total += int((folder / "statm").read_text().split()[1]) * PAGE
+            total += sum(_in_memory(link) for link in (folder / "fd").iterdir())
             for thread in (folder / "task").iterdir():
                 left += map(int, (thread / "children").read_text().split())
         except (OSError, ValueError, IndexError):  # it has ended meanwhile
             continue
     return total
+
+
+def _in_memory(link: Path) -> int:
+    """Bytes of an open file that is nowhere but in memory."""
+    try:
+        return link.stat().st_size if os.readlink(link).startswith("/memfd:") else 0
+    except OSError:
+        return 0

@@ -14,7 +14,8 @@ from tfcourse.checks.judging import judge
 from tfcourse.checks.registry import exercises
 from tfcourse.checks.running import collect_apart
 from tfcourse.classroom import cells
-from tfcourse.classroom.cells import Answer, Code, NotANotebook
+from tfcourse.classroom.answers import Answer, answers
+from tfcourse.classroom.cells import Code, NotANotebook
 from tfcourse.classroom.judge import tested
 
 SECONDS = 60  # for an exercise, with the start of its process
@@ -33,7 +34,7 @@ def check_notebook(path: Path, *, seconds: float = SECONDS) -> list[tuple[str, s
     rows, amiss = [], {}  # what is not right -> the text that brings ours
     for exercise in found:
         # As in the notebook: the lesson goes on with ours where theirs is not right.
-        answer = cells.answers(code, names, amiss)[exercise.name]
+        answer = answers(code, names, amiss)[exercise.name]
         state, said = _judged(exercise, answer, seconds)
         if state != "right" and exercise.name in tested():
             amiss[exercise.name] = tested()[exercise.name]

@@ -9,7 +9,9 @@ from tests import answers as bank
 from tests.conftest import ROOT
 from tfcourse.authoring.build import find_lessons
 from tfcourse.classroom import cells
-from tfcourse.classroom.cells import Answer, NotANotebook
+from tfcourse.classroom.answers import Answer
+from tfcourse.classroom.answers import answers as answers_in
+from tfcourse.classroom.cells import NotANotebook
 
 
 def notebook(*sources):
@@ -21,7 +23,7 @@ def notebook(*sources):
 
 
 def answers(made, names, ours=None):
-    return cells.answers(cells.code(made), list(names), ours)
+    return answers_in(cells.code(made), list(names), ours)
 
 
 def run(answer, name):
@@ -82,6 +84,57 @@ def test_what_comes_later_and_reuses_a_name_changes_nothing():
     assert run(answers(made, ["f"])["f"], "f")(1) == 12
 
 
+HONEST = {
+    "a bracket and a percent sign": "x = (7\n    % 4)\ndef f(a):\n    return a + x",
+    "another format": "s = ('%d'\n     % 3)\ndef f(a):\n    return a + int(s)",
+    "a separator in a comment": "# one\u2028two\x0c\nx = 3\ndef f(a):\n    return a + x",
+    "two in a line": "a = [\n 1]; x = 3\ndef f(a):\n    return a + x",
+    "a list that grows": "xs = []\nfor i in range(3):\n    xs.append(1)\ndef f(a):\n    return a + sum(xs)",
+    "an item": "h = {}\nh['x'] = 3\ndef f(a):\n    return a + h['x']",
+    "an update": "h = {}\nh.update(x=3)\ndef f(a):\n    return a + h['x']",
+    "an attribute": "class H:\n    pass\nH.x = 3\ndef f(a):\n    return a + H.x",
+    "an attribute of its own": "def f(a):\n    return a + f.x\nf.x = 3",
+    "added to a class": (
+        "def add(to):\n    return lambda g: setattr(to, g.__name__, g)\nclass U:\n    pass\n"
+        "@add(U)\ndef three(self):\n    return 3\ndef f(a):\n    return a + U().three()"
+    ),
+    "types that come later": (
+        "from __future__ import annotations\ndef f(a: Later) -> Tensor:\n    return a + 3"
+    ),
+    "a name that is used again": "def f(a):\n    return a + 3\nfor f in [1, 2]:\n    print(f)",
+    "a mark at the start": "\ufeffdef f(a):\n    return a + 3",
+    "help": "f?\ndef f(a):\n    return a + 3",
+    "a shell's answer": "x = !ls\ndef f(a):\n    return a + 3",
+    "a long command": "!pip install a \\\n    b\nimport math\ndef f(a):\n    return a + math.sqrt(9)",
+    "a timed cell": "%%time\ndef f(a):\n    return a + 3",
+    "a magic in a loop": "for i in range(2):\n    %time i\ndef f(a):\n    return a + 3",
+}
+
+
+@pytest.mark.parametrize("code", HONEST.values(), ids=HONEST)
+def test_what_people_write_is_understood(code):
+    found = answers(notebook(code), ["f"])["f"]
+    assert not found.trouble
+    assert run(found, "f")(1) == 4
+
+
+def test_a_broken_copy_or_another_language_does_not_cost_the_answer():
+    right = "def f(a):\n    return a + 3"
+    broken = ({"exercise": "f"}, "def f(a:\n    return")
+    for made in (
+        notebook(({"exercise": "f"}, right), broken),
+        notebook(broken, ({"exercise": "f"}, right)),
+        notebook(right, "%%writefile old.py\ndef f(a):\n    return 0"),
+        notebook(right, "%%bash\nf=3"),
+    ):
+        assert run(answers(made, ["f"])["f"], "f")(1) == 4
+
+
+def test_odd_cells_are_cells_without_a_text():
+    made = {"cells": [{"cell_type": "code", "source": s} for s in (5, None, True, ["a", 3], {})]}
+    assert [cell.text for cell in cells.code(made)] == ["", "", "", "a", ""]
+
+
 def test_it_says_which_other_answers_it_uses_and_takes_ours_in_their_place():
     made = notebook(
         "def g(x):\n    return x + 1",
@@ -122,6 +175,13 @@ def test_an_answer_under_another_name_counts():
 def test_what_is_no_notebook_is_said(tmp_path, content, said):
     (tmp_path / "x.ipynb").write_bytes(content)
     with pytest.raises(NotANotebook, match=said):
+        cells.read(tmp_path / "x.ipynb")
+
+
+def test_one_that_holds_more_than_memory_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(cells, "MOST", 1000)
+    (tmp_path / "x.ipynb").write_text('{"cells": [], "x": [' + "[[]]," * 999 + "0]}")
+    with pytest.raises(NotANotebook, match="more than 1,000 values"):
         cells.read(tmp_path / "x.ipynb")
 
 
