@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 import threading
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
@@ -136,6 +137,8 @@ class _Grader:
 
     def all(self, submissions: Sequence[Submission]) -> list[Graded | Trouble]:
         """Every submission graded, or why it cannot be, in their order."""
+        for lesson in self.lessons.values():
+            lesson.prepare()
         done: dict[int, Graded | Trouble] = {}
         with ThreadPoolExecutor(max_workers=self.how.jobs) as pool:
             waiting = {pool.submit(self.one, s): i for i, s in enumerate(submissions)}
@@ -157,8 +160,8 @@ class _Grader:
             marks = self._marks(submission, digest)
         except cells.NotANotebook as error:
             return Trouble(submission.shown, str(error), submission.student)
-        except Exception as error:  # of ours: the others are graded all the same
-            print(f"{submission.shown}: {type(error).__name__}: {error}", file=sys.stderr)
+        except Exception:  # of ours: the others are graded all the same
+            traceback.print_exc()
             says = (
                 "It could not be graded, by no fault of the notebook's. Your teacher can see why."
             )

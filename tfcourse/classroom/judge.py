@@ -60,6 +60,10 @@ class Lesson:
         """For every exercise: what its answer is run on, of what the learner has too."""
         return [(e.name, [case.inputs() for case in e.cases()]) for e in self.exercises]
 
+    def prepare(self) -> None:
+        """Make what all notebooks share, before several threads ask for it at once."""
+        _ = self.inputs, self.hidden_inputs, tested()
+
     @cached_property
     def hidden_inputs(self) -> Inputs:
         return [(e.name, [case.inputs() for case in e.cases()]) for e in self.hidden.values()]

@@ -332,7 +332,7 @@ def _held(pid: int) -> int:
         folder = Path("/proc", str(left.pop()))
         try:
             total += int((folder / "statm").read_text().split()[1]) * PAGE
-            total += sum(_in_memory(link) for link in (folder / "fd").iterdir())
+            total += _in_memory(folder / "fd")
             for thread in (folder / "task").iterdir():
                 left += map(int, (thread / "children").read_text().split())
         except (OSError, ValueError, IndexError):  # it has ended meanwhile
@@ -340,9 +340,13 @@ def _held(pid: int) -> int:
     return total
 
 
-def _in_memory(link: Path) -> int:
-    """Bytes of an open file that is nowhere but in memory."""
+def _in_memory(folder: Path) -> int:
+    """Bytes of a process's open files that are nowhere but in memory, where one may look."""
+    total = 0
     try:
-        return link.stat().st_size if os.readlink(link).startswith("/memfd:") else 0
-    except OSError:
-        return 0
+        for link in folder.iterdir():
+            if os.readlink(link).startswith("/memfd:"):
+                total += link.stat().st_size
+    except OSError:  # it has ended meanwhile, or shows nothing
+        pass
+    return total
