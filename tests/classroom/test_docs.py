@@ -180,7 +180,9 @@ def written(tmp_path, monkeypatch):
 def test_the_summary_is_what_is_printed(written):
     _, said = written
     shown = next(block for block in blocks(CLASSROOM) if "handed in;" in block)
-    lines = "\n".join(said[1:]).splitlines()  # the first is on the sheet, which the guide has not
+    # The first and the last are on the sheet, which the guide has not here.
+    lines = "\n".join(said[1:-1]).splitlines()
+    assert said[-1].startswith("To upload: ")
     assert shown.split("\n") == [*lines, ""]
 
 
@@ -218,7 +220,7 @@ def test_what_release_and_solutions_say_and_write(tmp_path, monkeypatch):
     assert (to / "notebooks" / "glossary.ipynb").is_file()
     assert not (to / "solutions").exists()
     release.solutions(ROOT, ["01"], tmp_path / "solved")
-    assert {p.name for p in (tmp_path / "solved").glob("*.*") if p.is_file()} - {release.MARKER} \
+    assert {p.name for p in (tmp_path / "solved").glob("*.*") if p.is_file()} - {release.SOLVED} \
         == {"01_attention.ipynb", "graded.md"}  # fmt: skip
 
 

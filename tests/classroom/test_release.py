@@ -229,10 +229,18 @@ def test_what_is_missing_is_said(course, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["course"]
 
 
+def test_what_students_get_never_becomes_a_folder_of_solutions(course, tmp_path):
+    release(course, ["01"], tmp_path / "students")
+    before = files_of(tmp_path / "students")
+    with pytest.raises(CannotRelease, match="no earlier one of its kind"):
+        solutions(course, ["01"], tmp_path / "students")
+    assert files_of(tmp_path / "students") == before
+
+
 def test_solutions_for_after_the_deadline(course, tmp_path):
     said = solutions(course, ["01"], tmp_path / "to")
     assert files_of(tmp_path / "to") == [
-        ".tfcourse-release",
+        ".tfcourse-solutions",
         "01_tiny.ipynb",
         "drawings/one.svg",
         "graded.md",

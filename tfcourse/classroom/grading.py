@@ -29,6 +29,7 @@ from tfcourse.classroom import cells, columns, hidden, intake, judge, pages, rec
 from tfcourse.classroom.records import Graded, Mark, Results, Submission, Title, Trouble
 
 KEPT = "graded"  # the folder in the results that holds each submission's marks
+FILLED = "filled.list"  # there: which tables were filled
 
 
 class CannotGrade(ValueError):
@@ -87,6 +88,7 @@ def _grade(given: Path, to: Path, solutions: Path, how: How, roster, say: Callab
         taken = intake.take(
             given, Path(room), _by_lesson(), roster=roster, deadline=how.deadline, lesson=how.lesson
         )
+        _look_at(roster, taken, how)
         wanted = [s for s in taken.submissions if how.lesson in ("", s.lesson)]
         if not wanted and not taken.troubles:
             raise CannotGrade(f"There is no notebook {how.lesson or 'of a lesson'} in {given}.")
@@ -105,6 +107,16 @@ def _grade(given: Path, to: Path, solutions: Path, how: How, roster, say: Callab
     )
     _write(results, to, how, say)
     return results
+
+
+def _look_at(roster, taken, how: How) -> None:
+    """Raise where the list is that of another class."""
+    listed = {student.key for student in roster.students} if roster else set()
+    came = {submission.student for submission in taken.submissions}
+    if listed and came and not listed & came:
+        raise CannotGrade(
+            f"None of the {len(came)} who handed in is in {how.roster}: is it this class's list?"
+        )
 
 
 def _by_lesson() -> dict[str, list[str]]:
@@ -231,12 +243,28 @@ def _write(results: Results, to: Path, how: How, say: Callable) -> None:
     draft.write_text(columns.table(results), encoding="utf-8-sig", errors="replace", newline="")
     os.replace(draft, to / "grades.csv")
     pages.write(results, to)
+    for old in _filled(to):  # of an earlier run: its points may no longer be true
+        old.unlink(missing_ok=True)
+    filled = []
     if how.roster and intake.is_exported(how.roster):
         for lesson in results.lessons:
-            filled = to / f"{how.roster.stem}-{lesson}.csv"
+            path = to / f"{how.roster.stem}-{lesson}.csv"
             try:
-                say(columns.fill(how.roster, filled, results, lesson, how.column))
+                say(columns.fill(how.roster, path, results, lesson, how.column))
+                filled.append(path)
             except ValueError as error:
                 say(str(error))
+    (to / KEPT / FILLED).write_text(json.dumps([path.name for path in filled]), encoding="utf-8")
     say(pages.summary(results))
-    say(f"For you: {to / 'class.html'}. For each of them: {to / 'feedback'}. Marks: grades.csv.")
+    say(f"For you: {to / 'class.html'}. For each of them: {to / 'feedback'}. Marks: "
+        f"{to / 'grades.csv'}.")  # fmt: skip
+    for path in filled:
+        say(f"To upload: {path}")
+
+
+def _filled(to: Path) -> list[Path]:
+    try:
+        names = json.loads((to / KEPT / FILLED).read_text(encoding="utf-8"))
+        return [to / Path(name).name for name in names]
+    except (OSError, ValueError, TypeError):
+        return []

@@ -190,7 +190,7 @@ def _are(count: int, what: str) -> str:
 def _handed_in(graded: Graded, tries: int) -> list[tuple[str, str, str]]:
     points = _of(graded.points, graded.of) if graded.of else "none"
     note = "" if graded.of else "this lesson is for practice"
-    late = '<b class="wrong">late</b>' if graded.late else "not late"
+    late = '<b class="wrong">late</b>' if graded.late else ""
     rows = [("Points", points, note), ("Handed in", time(graded.when) or "time not known", late)]
     if tries > 1:
         rows.append(("Try", f"{tries} of {tries}", "the last one counts"))

@@ -22,7 +22,8 @@ from tfcourse.authoring.lesson import GLOSSARY, Lesson
 from tfcourse.checks.solutions import solved_cell
 from tfcourse.classroom.nbgrader_course import mark_cells
 
-MARKER = ".tfcourse-release"  # lists the files of a release
+# Each lists the files that were written: what students get never becomes a folder of solutions.
+MARKER, SOLVED = ".tfcourse-release", ".tfcourse-solutions"
 COPIED = (
     *("LICENSE", "environment.yml", "pyproject.toml", "requirements.lock"),
     "docs/tutor.md",
@@ -149,7 +150,7 @@ def release(root: Path, lessons: Sequence[str], to: Path) -> list[str]:
         if leaks:
             raise CannotRelease("Nothing is released: " + "\n".join(leaks))
 
-    _replace(to, fill)
+    _replace(to, fill, MARKER)
     names = ", ".join(lesson.name for lesson in chosen)
     return [
         f"{to} holds {names} for your students, without solutions.",
@@ -173,7 +174,7 @@ def solutions(root: Path, lessons: Sequence[str], to: Path) -> list[str]:
         _copy_what_they_name(root, texts, draft, data=False, notebooks="")
         _write(draft / "graded.md", _graded(chosen))
 
-    _replace(to, fill)
+    _replace(to, fill, SOLVED)
     names = ", ".join(lesson.name for lesson in chosen)
     return [
         f"{to} holds the solved notebooks of {names}, and graded.md the graded solutions alone.",
@@ -282,9 +283,9 @@ def _bare(text: str) -> str:
 # --- writing --------------------------------------------------------------------------------
 
 
-def _replace(to: Path, fill) -> None:
+def _replace(to: Path, fill, marker: str) -> None:
     """Write a folder beside its place, then put it there instead of an earlier one of its kind."""
-    old = _written_before(to)
+    old = _written_before(to, marker)
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".tfcourse-", dir=to.parent) as room:
@@ -298,36 +299,36 @@ def _replace(to: Path, fill) -> None:
                     f"{to / taken[0]} is there, and no part of the earlier release. Move it away."
                 )
             to.mkdir(exist_ok=True)
-            _write(to / MARKER, json.dumps(sorted({*old, *new}), indent=1) + "\n")
+            _write(to / marker, json.dumps(sorted({*old, *new}), indent=1) + "\n")
             for name in old:
                 (to / name).unlink(missing_ok=True)
             for name in new:
                 (to / name).parent.mkdir(parents=True, exist_ok=True)
                 (draft / name).replace(to / name)
-            _write(to / MARKER, json.dumps(new, indent=1) + "\n")
+            _write(to / marker, json.dumps(new, indent=1) + "\n")
     except OSError as error:
         raise CannotRelease(f"{to} could not be written ({error}).") from None
 
 
-def _written_before(to: Path) -> list[str]:
-    """The files of an earlier release at this place; none where there is nothing."""
+def _written_before(to: Path, marker: str) -> list[str]:
+    """The files of an earlier one of its kind at this place; none where there is nothing."""
     if not to.exists():
         return []
     if not to.is_dir():
         raise CannotRelease(f"{to} should be a folder, and is a file.")
     try:
-        names = json.loads((to / MARKER).read_text(encoding="utf-8"))
+        names = json.loads((to / marker).read_text(encoding="utf-8"))
         inside = to.resolve()
         return [n for n in names if (to / n).resolve().is_relative_to(inside)]
     except FileNotFoundError:
         if any(to.iterdir()):
             raise CannotRelease(
-                f"{to} is not empty, and no earlier release: nothing is written. Give another "
-                "folder: --to DIR."
+                f"{to} is not empty, and no earlier one of its kind: nothing is written. Give "
+                "another folder: --to DIR."
             ) from None
         return []
     except (OSError, ValueError, TypeError):
-        raise CannotRelease(f"{to / MARKER} cannot be read. Give another folder.") from None
+        raise CannotRelease(f"{to / marker} cannot be read. Give another folder.") from None
 
 
 def _write(path: Path, text: str) -> None:
