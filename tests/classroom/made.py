@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from tests.answers import rights
 from tests.conftest import ROOT
 from tests.wrong_answers import attempts
 from tfcourse.authoring.lesson import Lesson
@@ -63,10 +62,6 @@ def wrong_texts(name: str) -> dict[str, str]:
         if attempt.exercise == name and attempt.diagnosis != "right":
             found.setdefault(attempt.diagnosis, text_of(attempt.answer, name))
     return found
-
-
-def right_texts(name: str) -> list[str]:
-    return [text_of(attempt.answer, name) for attempt in rights(name)]
 
 
 def write(made: dict, path: Path) -> Path:

@@ -19,16 +19,10 @@ from filelock import FileLock
 from tests.classroom import made
 from tests.conftest import ROOT
 from tfcourse.checks.registry import exercises
-from tfcourse.classroom import grading, sandbox
+from tfcourse.classroom import grading
 from tfcourse.classroom.grading import How
-from tfcourse.classroom.sandbox import NoSandbox
 
-try:
-    sandbox.check()
-    MISSING = ""
-except NoSandbox as error:
-    MISSING = str(error)
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 FIRST, SECOND = "00_start_here", "05_feed_forward"
 GRADED = {FIRST: "cosine_similarities", SECOND: "edit_one_value"}

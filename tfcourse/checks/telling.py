@@ -12,6 +12,7 @@ import torch
 from tfcourse.checks.board import Board, Step
 from tfcourse.checks.judging import Verdict
 from tfcourse.checks.registry import exercises
+from tfcourse.inline import inline_code
 
 _TONES = {  # colours readable on a light and on a dark page (Okabe-Ito), each with its own sign
     "right": ("#009e73", "✓"),
@@ -49,7 +50,7 @@ class Message:
         html = (
             f'<div role="status" style="border-left:4px solid {colour};padding:.4em .9em;'
             f'margin:.3em 0;max-width:46em;line-height:1.5">'
-            f"<b>{sign} {escape(self.title)}</b> {_inline_code(self.text)}"
+            f"<b>{sign} {escape(self.title)}</b> {inline_code(self.text)}"
         )
         if self.code:
             style = "margin:.5em 0 0;white-space:pre;overflow-x:auto"
@@ -94,14 +95,6 @@ def _coloured(code: str) -> str:
     return highlight(
         code, PythonLexer(), HtmlFormatter(nowrap=True, noclasses=True, style=JupyterStyle)
     )
-
-
-def _inline_code(text: str) -> str:
-    """Escaped text in which `this` becomes code."""
-    parts = escape(text).split("`")
-    if len(parts) % 2 == 0:  # an odd backtick out: leave the text as it is
-        return escape(text)
-    return "".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(parts))
 
 
 def _drawable(yours, expected) -> tuple[torch.Tensor, torch.Tensor] | None:

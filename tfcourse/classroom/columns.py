@@ -491,7 +491,7 @@ def _outcome(results: Results, key: str, lesson: str, exercises: Sequence[Title]
         return [""] * (4 + len(exercises))
     states = {mark.exercise: mark.state for mark in graded.marks}
     row = [f"{graded.points:g}", f"{graded.of:g}", "late" if graded.late else ""]
-    row.append(str(len(results.turns(key, lesson))))
+    row.append(str(len(results.tries[key, lesson])))
     return row + [states.get(exercise.name, "") for exercise in exercises]
 
 

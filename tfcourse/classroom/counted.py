@@ -35,9 +35,7 @@ class Counted:
 
     def __init__(self, results: Results):
         self.results = results
-        self.tries: dict[tuple[str, str], list[Graded]] = {}
-        for graded in sorted(results.graded, key=lambda graded: graded.turn):
-            self.tries.setdefault((graded.student, graded.lesson), []).append(graded)
+        self.tries = results.tries
         keys = [(s.key, lesson) for s in results.students for lesson in results.lessons]
         self.counting = [self.tries[key][-1] for key in keys if key in self.tries]
         self.handed_in = {graded.student for graded in results.graded}
@@ -69,7 +67,7 @@ class Counted:
 
     def count(self, student: str, lesson: str) -> Graded | None:
         """Their submission that counts, if there is one."""
-        return self.tries.get((student, lesson), [None])[-1]
+        return self.results.counts(student, lesson)
 
     def does_count(self, graded: Graded) -> bool:
         return self.count(graded.student, graded.lesson) is graded

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tfcourse.classroom import cells, sandbox
-from tfcourse.classroom.records import Graded, Mark
+from tfcourse.classroom.records import Graded, Mark, put
 
 FIRST = (1980, 1, 1, 0, 0, 0)  # the date of every file in the zip: the same bytes each time
 RUN_BY_THEM = ("setup.sh", "run_autograder")
@@ -173,9 +173,7 @@ def run(root: Path, lesson: str, grade: Callable[[Path, str], Graded] | None = N
         found = told_failure(FELL)
     target = root / "results" / "results.json"
     target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_suffix(".draft")
-    draft.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    draft.replace(target)
+    put((json.dumps(found, indent=1, ensure_ascii=False) + "\n").encode(), target)
     return found
 
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 import tempfile
-import threading
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -82,7 +80,7 @@ def grade(given: Path, to: Path, solutions: Path, how: How, say: Callable = prin
 
 
 def _grade(given: Path, to: Path, solutions: Path, how: How, roster, say: Callable) -> Results:
-    for draft in (to / KEPT).glob("*.draft"):  # of a run that was killed
+    for draft in (to / KEPT).glob("*.tmp"):  # of a run that was killed
         draft.unlink()
     with tempfile.TemporaryDirectory(prefix="tfcourse-class-") as room:
         taken = intake.take(
@@ -201,7 +199,7 @@ class _Grader:
                 private=self.private,
             )
             if all(mark.state != "not judged" for mark in marks):
-                _keep(marks, path)
+                records.put(json.dumps([asdict(mark) for mark in marks]).encode(), path)
         return marks
 
     def _digest(self, submission: Submission) -> str:
@@ -230,18 +228,9 @@ def _kept(path: Path) -> tuple[Mark, ...] | None:
         return None
 
 
-def _keep(marks: Iterable[Mark], path: Path) -> None:
-    """Whole or not at all: a draft, then its name."""
-    draft = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.draft")
-    draft.write_text(json.dumps([asdict(mark) for mark in marks]), encoding="utf-8")
-    os.replace(draft, path)
-
-
 def _write(results: Results, to: Path, how: How, say: Callable) -> None:
     records.write(results, to / "results.json")
-    draft = to / "grades.csv.draft"
-    draft.write_text(columns.table(results), encoding="utf-8-sig", errors="replace", newline="")
-    os.replace(draft, to / "grades.csv")
+    records.put(columns.table(results).encode("utf-8-sig", "replace"), to / "grades.csv")
     pages.write(results, to)
     for old in _filled(to):  # of an earlier run: its points may no longer be true
         old.unlink(missing_ok=True)

@@ -259,6 +259,7 @@ class Bench:
         )
 
 
+@cache
 def _what_the_judge_knows() -> list[Path]:
     """What is right, known wrong answers, and hidden cases: in this project, and wherever else."""
     known = Path("tfcourse", "checks", "lessons")

@@ -10,6 +10,7 @@ from datetime import datetime
 from html import escape
 
 from tfcourse.classroom.records import Results, Title
+from tfcourse.inline import inline_code
 
 STATES = {  # a sign and a word each, so that no colour says anything alone
     "right": ("✓", "right"),
@@ -47,10 +48,7 @@ def named(given: str) -> str:
 
 def told(given: str) -> str:
     """Escaped text in which `this` becomes code."""
-    parts = text(given).split("`")
-    if len(parts) % 2 == 0:  # a backtick without its partner is only a backtick
-        return text(given)
-    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
+    return inline_code(clean(given))
 
 
 def number(value: float) -> str:

@@ -5,7 +5,6 @@ A student's page holds that student's own work alone, and nothing that is for th
 
 from __future__ import annotations
 
-import os
 import re
 import statistics
 from collections import Counter
@@ -31,7 +30,7 @@ from tfcourse.classroom.page import (
     told,
     whole,
 )
-from tfcourse.classroom.records import Graded, Mark, Results, Student, Trouble
+from tfcourse.classroom.records import Graded, Mark, Results, Student, Trouble, put
 
 
 def write(results: Results, folder: Path) -> None:
@@ -51,20 +50,11 @@ def write(results: Results, folder: Path) -> None:
     feedback = folder / "feedback"
     feedback.mkdir(parents=True, exist_ok=True)
     for name, page in pages.items():
-        _put(page, feedback / name)
+        put(page.encode(), feedback / name)
     for path in feedback.glob("*.html"):
         if path.name not in pages and OURS in path.read_text(encoding="utf-8", errors="replace"):
             path.unlink()
-    _put(class_page(found), folder / "class.html")
-
-
-def _put(page: str, path: Path) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        draft.write_text(page, encoding="utf-8", newline="\n")
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+    put(class_page(found).encode(), folder / "class.html")
 
 
 def summary(results: Results) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 
 FORMAT = 1
@@ -140,14 +142,17 @@ class Results:
     unsafe: bool = False
     titles: dict[str, str] = field(default_factory=dict)
 
-    def turns(self, student: str, lesson: str) -> list[Graded]:
-        """What a student handed in for a lesson, in the order of time; the last one counts."""
-        found = [g for g in self.graded if (g.student, g.lesson) == (student, lesson)]
-        return sorted(found, key=lambda graded: graded.turn)
+    @cached_property
+    def tries(self) -> dict[tuple[str, str], list[Graded]]:
+        """(student, lesson) -> what was handed in, in the order of time; the last one counts."""
+        found: dict[tuple[str, str], list[Graded]] = {}
+        for graded in sorted(self.graded, key=lambda graded: graded.turn):
+            found.setdefault((graded.student, graded.lesson), []).append(graded)
+        return found
 
     def counts(self, student: str, lesson: str) -> Graded | None:
         """The submission that counts, if there is one."""
-        return (self.turns(student, lesson) or [None])[-1]
+        return self.tries.get((student, lesson), [None])[-1]
 
 
 def write(results: Results, path: Path) -> None:
@@ -157,9 +162,7 @@ def write(results: Results, path: Path) -> None:
         record |= {"points": graded.points, "of": graded.of}
         for mark in record["marks"]:
             del mark["picture"]
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    os.replace(draft, path)
+    put((json.dumps(found, indent=1) + "\n").encode(), path)
 
 
 def read(path: Path) -> Results:
@@ -192,6 +195,16 @@ def _one(kind: type, row: dict):
     if kind is Graded:
         row["marks"] = _all(Mark, row["marks"])
     return kind(**row)
+
+
+def put(content: bytes, path: Path) -> None:
+    """Write a file whole or not at all: a draft of this thread's own, then its name."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+    try:
+        draft.write_bytes(content)
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def now() -> str:

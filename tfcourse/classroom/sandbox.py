@@ -301,15 +301,15 @@ def _walls(readable, empty, limits: Limits, user: int) -> list[str]:
     words += ["--perms", "0777", "--size", room, "--tmpfs", "/box"]
     words += ["--perms", "1777", "--size", room, "--tmpfs", "/dev/shm"]
     made: set[Path] = set()
-    for path in [*_interpreter(), *map(Path, readable)]:
+    places = [*_interpreter(), *map(Path, readable)]
+    for path in places:
         for parent in reversed(path.parents):
             if parent not in made and not parent.is_relative_to("/usr") and parent != Path("/"):
                 words += ["--perms", "0755", "--dir", str(parent)]
                 made.add(parent)
         words += ["--ro-bind", str(path), str(path)]
-    seen = [Path("/usr"), *_interpreter(), *map(Path, readable)]
     for path in empty:
-        if path.is_dir() and any(path.is_relative_to(other) for other in seen):
+        if path.is_dir() and any(path.is_relative_to(x) for x in (Path("/usr"), *places)):
             words += ["--tmpfs", str(path), "--remount-ro", str(path)]
     words += ["--remount-ro", "/", "--chdir", "/box", "--"]
     return [*words, *(_become(user) if root else [])]

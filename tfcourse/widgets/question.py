@@ -1,11 +1,11 @@
 """Question: a prediction before the reveal, a quiz at the end; feedback for every option."""
 
-import html
 import json
 from string import ascii_lowercase
 
 import numpy as np
 
+from tfcourse.inline import inline_code
 from tfcourse.widgets.view import View, check_text
 
 
@@ -85,11 +85,3 @@ def check_options(options):
     if not any(option["right"] for option in checked):
         raise ValueError("options must hold a right one, got none")
     return checked
-
-
-def inline_code(text):
-    """Escaped text in which what stands between backticks is code."""
-    parts = html.escape(text).split("`")
-    if len(parts) % 2 == 0:  # a backtick without its partner is only a backtick
-        return html.escape(text)
-    return "".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(parts))
