@@ -46,7 +46,7 @@ def test_the_learners_line_is_told_from_there_too():
         ("import os\nos._exit(0)", "crashed", "ended the process (exit 0)"),
         (
             "def causal_mask(tokens):\n    while True: pass",
-            "crashed",
+            "endless",
             "did not end within 6 seconds",
         ),
         ("import sys\nsys.exit(3)", "crashed", "ended the process (exit 3)"),

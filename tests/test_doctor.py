@@ -4,6 +4,7 @@ import pytest
 
 from tfcourse import installation
 from tfcourse.__main__ import main
+from tfcourse.classroom import sandbox
 
 
 def test_a_sound_installation(capsys):
@@ -13,6 +14,22 @@ def test_a_sound_installation(capsys):
     assert "torch" in said
     assert "front end" in said
     assert main(["doctor"]) == 0
+
+
+def test_a_class_can_be_graded_or_what_is_missing_for_it(monkeypatch, capsys):
+    """Only a teacher needs it, so nothing is wrong without."""
+    for error, says in (
+        (None, "✓ to grade a class: the sandbox works\n"),
+        (sandbox.NoSandbox("Install it."), "only a teacher needs: not ready. Install it.\n"),
+    ):
+
+        def check(error=error):
+            if error:
+                raise error
+
+        monkeypatch.setattr(sandbox, "check", check)
+        assert installation.doctor()
+        assert capsys.readouterr().out.endswith(says)
 
 
 def test_other_versions_than_the_lock(monkeypatch, capsys):

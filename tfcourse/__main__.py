@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
 
 from tfcourse.classroom import command
@@ -31,7 +32,10 @@ def main(arguments: list[str] | None = None) -> int:
     run.add_argument("name", metavar="NAME", help="yours, or one of the course's")
     run.add_argument("--seeds", type=int, default=3, metavar="N", help="how often; default: 3")
     command.add_to(commands)
-    given = parser.parse_args(arguments)
+    given, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], [f"--{name}" for name in vars(given)], n=1)
+        parser.error(f"{unknown[0]} is not known." + (f" Did you mean {near[0]}?" if near else ""))
     does = {"doctor": _doctor, "build": _build, "verdicts": _verdicts, "race": _race}
     does["class"] = command.run
     return does[given.command](given)

@@ -35,6 +35,7 @@ def _findings() -> Iterator[tuple[bool, str]]:
     yield _front_end()
     yield _kernel()
     yield _progress()
+    yield from _class()
 
 
 def _packages() -> Iterator[tuple[bool, str]]:
@@ -143,6 +144,18 @@ def _progress() -> tuple[bool, str]:
     except OSError as error:
         return False, f"progress cannot be saved ({error}). Set TFCOURSE_HOME to a folder of yours"
     return True, "progress can be saved"
+
+
+def _class() -> Iterator[tuple[bool, str]]:
+    """For a teacher, who has the solutions: can a class be graded here? No learner needs it."""
+    if (Path(__file__).parents[1] / "solutions").is_dir():
+        from tfcourse.classroom import sandbox
+
+        try:
+            sandbox.check()
+            yield True, "to grade a class: the sandbox works"
+        except RuntimeError as error:
+            yield True, f"to grade a class, which only a teacher needs: not ready. {error}"
 
 
 def _version(name: str) -> str | None:

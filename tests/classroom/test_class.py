@@ -11,6 +11,8 @@ import sys
 import textwrap
 import time
 import zipfile
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -268,8 +270,11 @@ def test_the_marks_of_one_lesson_are_none_of_another(submissions, tmp_path):
     folder = tmp_path / "handed in"
     made.write(both, folder / "A_1_assignsubmission_file_" / f"{FIRST}.ipynb")
     made.write(both, folder / "B_2_assignsubmission_file_" / f"{SECOND}.ipynb")
-    found = grading.grade(folder, tmp_path / "to", ROOT / "solutions", HOW, say=lambda _: None)
+    said = []
+    how = replace(HOW, deadline=datetime(2026, 1, 1))
+    found = grading.grade(folder, tmp_path / "to", ROOT / "solutions", how, say=said.append)
     assert {(g.lesson, g.points) for g in found.graded} == {(FIRST, 2), (SECOND, 0)}
+    assert said[-1].startswith("All are late by the times of their files.")
 
 
 def test_two_graders_do_not_write_into_one_folder(tmp_path):

@@ -3,12 +3,22 @@
 import csv
 import io
 import re
+import zipfile
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfcourse.classroom.columns import Sheet, fill, is_exported, read_roster, safe, table
+from tfcourse.classroom import platforms
+from tfcourse.classroom.columns import (
+    Sheet,
+    check_column,
+    fill,
+    is_exported,
+    read_roster,
+    safe,
+    table,
+)
 from tfcourse.classroom.records import Graded, Mark, Results, Student, Title
 
 CANVAS = (
@@ -94,7 +104,7 @@ def test_every_row_of_a_roster_has_a_key_of_its_own(tmp_path):
         (b"", "is empty"),
         (b"\xef\xbb\xbf \n", "is empty"),
         (b"a\0b,c", "holds no text"),
-        (b"\x81\x8d", "cannot be read as a CSV"),
+        (b"\x81\x8d", "holds no text"),
         (b"points,grade\n1,2\n", "must be called name, email or id. It has: “points”, “grade”"),
     ],
 )
@@ -194,7 +204,8 @@ def test_what_was_not_judged_is_not_filled(tmp_path):
         (CANVAS, "Lesson", "More than one column.*“Lesson”.*Give the whole title"),
         (CANVAS, "Current Score", "does not read the column “Current Score”"),
         (CANVAS, "Student", "no column “Student”"),
-        (MOODLE, "Points", "no column “Points”"),
+        (MOODLE, "Points", "no column “Points”.*can be filled: “Grade”. Name"),
+        (MOODLE, "Status", "no column “Status”"),
         (CANVAS.replace("Lesson", "Task"), "", "no column “01_attention”.*--column"),
     ],
 )
@@ -202,6 +213,43 @@ def test_a_column_that_is_not_there_is_said(tmp_path, text, column, said):
     with pytest.raises(ValueError, match=said):
         filled(tmp_path, text, results([]), column)
     assert not (tmp_path / "out.csv").exists()
+    if column:
+        with pytest.raises(ValueError, match=said):
+            check_column(saved(tmp_path, text), column)
+
+
+def test_a_column_that_is_there_or_that_nobody_fills_is_no_matter(tmp_path):
+    check_column(saved(tmp_path, CANVAS), "Lesson 02")
+    check_column(saved(tmp_path, MOODLE), "Grade")
+    check_column(saved(tmp_path, "name,email\nAna,a@b.c\n"), "Points")
+
+
+def test_what_is_no_table_is_said(tmp_path):
+    (tmp_path / "roster.csv").write_bytes(b"PK\3\4\x81\0\0\xff\xfe")
+    with pytest.raises(ValueError, match="roster.csv is no CSV: it holds no text"):
+        read_roster(tmp_path / "roster.csv")
+    with pytest.raises(ValueError, match=r"none.csv cannot be read .No such file"):
+        read_roster(tmp_path / "none.csv")
+
+
+def test_pages_go_back_to_moodle_in_one_zip(tmp_path):
+    """Moodle splits a name at "_": the person, the number, the plugin in two words, the file."""
+    text = MOODLE.replace("Bo Li", "Bo_Li/x").replace("Participant 12", "Teilnehmer 12")
+    students = read_roster(saved(tmp_path, text)).students
+    pages = tmp_path / "feedback"
+    pages.mkdir()
+    for student in (*students, Student("zoe", "Zoë")):
+        (pages / f"{student.key}.html").write_text(student.name)
+    made = results([*students, Student("zoe", "Zoë")])
+    assert platforms.zip_feedback(made, pages, tmp_path / "out.zip")
+    with zipfile.ZipFile(tmp_path / "out.zip") as archive:
+        held = {name.split("_", 4)[1]: (name, archive.read(name)) for name in archive.namelist()}
+    assert held == {
+        "11": ("Ana López_11_assignfeedback_file_feedback.html", "Ana López".encode()),
+        "12": ("Bo Li x_12_assignfeedback_file_feedback.html", b"Bo_Li/x"),
+    }
+    assert not platforms.zip_feedback(results([Student("zoe", "Zoë")]), pages, tmp_path / "no.zip")
+    assert not (tmp_path / "no.zip").exists()
 
 
 def test_a_title_is_not_confused_with_a_longer_one(tmp_path):
@@ -283,7 +331,7 @@ def test_the_table_has_one_row_for_each(tmp_path):
     rows = list(csv.reader(io.StringIO(table(made))))
     lesson = "01_attention"
     assert rows[0][:4] == ["name", "key", "id", "email"]
-    assert rows[0][4:8] == [f"{lesson} points", f"{lesson} of", f"{lesson} late", f"{lesson} turns"]
+    assert rows[0][4:8] == [f"{lesson} points", f"{lesson} of", f"{lesson} late", f"{lesson} tries"]
     assert rows[0][8:] == [f"{lesson} scores", f"{lesson} mix"]
     assert rows[1:] == [
         ["López, Ana", "ana", "7", "a@b.c", "2.5", "4", "late", "2", "right", "wrong"],

@@ -131,6 +131,13 @@ def test_every_form_of_two_students(taken, files, form):
     assert all(s.when for s in found.submissions)
 
 
+def test_results_of_an_earlier_run_are_nobodys(taken):
+    results = {"results/graded/.lock": b"", "results/class.html": b"", "results/x.ipynb": ONE}
+    found = taken(FOLDERS | results)
+    assert names(found) == ["Ana López", "Bo Li"]
+    assert found.troubles == ()
+
+
 def test_moodle_keeps_two_of_one_name_apart_and_hides_nobody(taken):
     files = {
         "Ana López_11_assignsubmission_file/a.ipynb": ONE,
@@ -635,9 +642,9 @@ def test_a_broken_notebook_is_named_and_the_rest_is_taken(taken, monkeypatch):
         found = taken(form)
         assert told(found) == [("dan", "01_attention", 1)]
         said = {t.shown: t.says for t in found.troubles}
-        assert said["ana/x.ipynb"].startswith("x.ipynb is not a notebook: no JSON")
-        assert said["bo/y.ipynb"].startswith("y.ipynb has ")
-        assert said["cy/z.ipynb"] == "z.ipynb is not a notebook: it has no list of cells."
+        assert said["ana/x.ipynb"].startswith("It is not a notebook: no JSON")
+        assert said["bo/y.ipynb"].startswith("It has ")
+        assert said["cy/z.ipynb"] == "It is not a notebook: it has no list of cells."
         assert [t.student for t in found.troubles] == ["ana", "bo", "cy", "dan"]
 
 
@@ -839,6 +846,16 @@ def test_canvas_and_moodle_and_gradescope_match_by_number(taken, roster):
     metadata = "s1:\n  :submitters:\n  - :name: B.\n    :email: B@UNI.EDU\n"
     found = taken({"submission_metadata.yml": metadata, "s1/x.ipynb": ONE}, roster=known)
     assert [s.student for s in found.submissions] == [known.students[1].key]
+
+
+def test_a_worksheet_of_another_assignment_is_refused(taken, roster):
+    head = "Identifier,Full name,Grade\n"
+    other = roster(f"{head}Participant 21,Ana López,\nParticipant 22,Bo Li,\n")
+    with pytest.raises(ValueError, match="“Participant 21”.*“1234567”.*another assignment"):
+        taken(MOODLE, roster=other)
+    both = roster(f"{head}Participant 21,Ana López,\nParticipant 1234568,Bo Li,\n")
+    assert len(taken(MOODLE, roster=both).submissions) == 2  # two exports in one folder
+    assert len(taken(FOLDERS, roster=other).submissions) == 2
 
 
 def test_who_cannot_be_told_stays_apart_and_is_said(taken, roster):

@@ -43,7 +43,8 @@ def a_class(size: int, seed: int = 0, **changes) -> Results:
                 where = f"class.zip/{student.key}/{turn}/{lesson}.ipynb"
                 when = f"2026-11-2{turn}T10:00:00+01:00"
                 late = chance.random() < 0.2
-                graded.append(Graded(student.key, lesson, where, marks, when, late, turn, "d1g357"))
+                digest = f"d1g357 {student.key} {turn}"
+                graded.append(Graded(student.key, lesson, where, marks, when, late, turn, digest))
     chance.shuffle(graded)
     troubles = (
         Trouble("class.zip/notes.docx", "It is no notebook."),
@@ -593,6 +594,34 @@ def test_everything_to_look_at_is_named(tmp_path):
         assert len(re.findall("<li>", html)) == len(missing)
         names = "; ".join(student.name for student in missing)
         assert f"  {lesson} ({len(missing)}): {names}" in told
+
+
+def test_equal_files_of_two_are_said_to_the_teacher_alone(tmp_path):
+    students = tuple(Student(key, key.title()) for key in ("ana", "bo", "cy", "dan", "eve", "flo"))
+    right = (Mark("merge_attention", "right", "right", "", 4.0, 4.0),)
+    done = [("ana", "one", right), ("bo", "one", right), ("cy", "other", right)]
+    done += [("dan", "empty", ()), ("eve", "empty", ())]  # untouched ones are alike
+    graded = [
+        Graded(key, "01_attention", f"{key}.ipynb", marks, digest=digest)
+        for key, digest, marks in done
+    ]
+    graded.append(replace(graded[2], student="flo"))  # one file that two handed in together
+    results = Results(students, LESSONS, tuple(graded), titles=TITLES)
+    assert "The same file, to the byte:\n  01_attention: Ana; Bo\n" in pages.summary(results)
+    found = written(results, tmp_path)
+    assert "The same file, to the byte (1)" in found["class"].source
+    assert "same file" not in "".join(p.source for name, p in found.items() if name != "class")
+
+
+def test_those_that_are_as_frequent_as_the_third_are_not_hidden(tmp_path):
+    marks = [Mark("scores", "wrong", f"x{i}", f"Says {i}.") for i in range(5)]
+    students = tuple(Student(f"k{i}", f"K{i}") for i in range(5))
+    graded = tuple(
+        Graded(student.key, "01_attention", "x.ipynb", (mark,))
+        for student, mark in zip(students, marks, strict=True)
+    )
+    found = written(Results(students, LESSONS, graded, titles=TITLES), tmp_path)["class"]
+    assert "2 more are as frequent as the last." in found.source
 
 
 def test_nothing_in_the_summary_is_cut_and_each_has_a_line(tmp_path):

@@ -162,6 +162,19 @@ def test_an_earlier_release_is_replaced_and_what_else_is_there_stays(course, tmp
     assert set(files_of(to)) - set(listed) == {".git/HEAD", "dates.md", releasing.MARKER}
 
 
+def test_a_lesson_that_goes_is_named(course, tmp_path):
+    to = tmp_path / "to"
+    release(course, ["01"], to)
+    for kind in ("solutions", "notebooks"):
+        [path] = (course / kind).glob("01_tiny.*")
+        path.rename(path.with_stem("02_other"))
+    assert release(course, ["02"], to)[0] == (
+        "No longer in it: 01_tiny. A release holds the lessons that you name."
+    )
+    assert not (to / "notebooks" / "01_tiny.ipynb").exists()
+    assert "No longer" not in "".join(release(course, ["02"], to))
+
+
 def test_a_list_that_leads_out_of_the_folder_deletes_nothing(course, tmp_path):
     to, other = tmp_path / "to", tmp_path / "mine.txt"
     other.write_text("kept")

@@ -393,7 +393,8 @@ def _of_an_error(exercise, cases, outputs) -> Verdict:
     i = next((i for i in raised if not cases[i].edge), raised[0])
     error = outputs[i].error
     if error["type"] == "Crash":
-        return Verdict(exercise, "wrong", "crashed", f"Your code {error['message']}.")
+        name = "endless" if error["message"].startswith("did not end") else "crashed"
+        return Verdict(exercise, "wrong", name, f"Your code {error['message']}.")
     where = f"Line {error['line']}, `{error['code']}`: " if error["code"] else ""
     what = f"{error['type']}: {error['message'].strip()}".rstrip(": ")
     what += "" if what.endswith((".", "!", "?")) else "."

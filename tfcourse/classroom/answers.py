@@ -109,13 +109,13 @@ def _parts(text: str) -> list[_Part]:
     lines = _LINE.findall(text)
     found = []
     for node in body:
-        said = _text_of(node, text, lines)
+        said = _text_of(node, lines)
         checked = _checked(node)
         if checked is None:
             part = _part(node, said)
             if part.defines or part.changes:
                 found.append(part)
-        elif (answer := ast.get_source_segment(text, checked)) != _target(node):
+        elif (answer := _segment(checked, lines)) != _target(node):
             said = f"{_target(node)} = {answer}"
             found.append(_part(ast.parse(said).body[0], said))
     return found
@@ -130,10 +130,17 @@ def _without_magic(text: str) -> str:
     return TransformerManager().transform_cell(text)
 
 
-def _text_of(node: ast.stmt, text: str, lines: list[str]) -> str:
+def _segment(node: ast.stmt | ast.expr, lines: list[str]) -> str:
+    """The text of a node; `ast.get_source_segment` splits the whole into lines each time."""
+    *first, last = lines[node.lineno - 1 : node.end_lineno]
+    whole = "".join(first).encode() + last.encode()[: node.end_col_offset]
+    return whole[node.col_offset :].decode()
+
+
+def _text_of(node: ast.stmt, lines: list[str]) -> str:
     decorators = getattr(node, "decorator_list", [])
     if not decorators:
-        return ast.get_source_segment(text, node) or ""
+        return _segment(node, lines)
     return "".join(lines[decorators[0].lineno - 1 : node.end_lineno]).rstrip()
 
 

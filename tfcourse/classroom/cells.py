@@ -34,21 +34,21 @@ def read(path: Path) -> dict:
     size = path.stat().st_size
     if size > LARGEST:
         raise NotANotebook(
-            f"{path.name} has {size / 2**20:.0f} MB; at most {LARGEST / 2**20:.0f} are read. "
+            f"It has {size / 2**20:.0f} MB; at most {LARGEST / 2**20:.0f} are read. "
             "Clear its outputs and hand it in again."
         )
     data = path.read_bytes()
     if sum(map(data.count, (b"[", b"{", b","))) > MOST:
         raise NotANotebook(
-            f"{path.name} holds more than {MOST:,} values. Clear its outputs and hand it in again."
+            f"It holds more than {MOST:,} values. Clear its outputs and hand it in again."
         )
     try:
         found = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError):
-        raise NotANotebook(f"{path.name} is not a notebook: no JSON can be read from it.") from None
+        raise NotANotebook("It is not a notebook: no JSON can be read from it.") from None
     cells = found.get("cells") if isinstance(found, dict) else None
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
-        raise NotANotebook(f"{path.name} is not a notebook: it has no list of cells.")
+        raise NotANotebook("It is not a notebook: it has no list of cells.")
     return found
 
 

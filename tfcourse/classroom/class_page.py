@@ -135,12 +135,16 @@ def _looks(found: Counted) -> str:
     if found.flagged:
         items = "".join(_flagged(found, graded, marks) for graded, marks in found.flagged)
         html += f"<h3>Submissions to look at ({len(found.flagged)})</h3><ul>{items}</ul>"
+    if found.same:
+        items = ""
+        for group in found.same:
+            names = "; ".join(named(found.name(graded.student)) for graded in group)
+            items += f"<li>{text(found.title(group[0].lesson))}: {names}</li>"
+        html += f"<h3>The same file, to the byte ({len(found.same)})</h3><ul>{items}</ul>"
     for lesson, students in found.missing.items():
         what = f" for {text(found.title(lesson))}" if lesson else ""
         names = "".join(
-            f"<li>{named(found.name(student.key))}"
-            + (" (a file could not be taken)" if student.key in found.in_trouble else "")
-            + "</li>"
+            f"<li>{named(found.name(student.key))}{found.though(student.key)}</li>"
             for student in students
         )
         html += f'<h3>Nothing handed in{what} ({len(students)})</h3><ul class="names">{names}</ul>'
@@ -168,6 +172,7 @@ def _misunderstandings(found: Counted) -> str:
         '<h2 id="misunderstood">What the class misunderstood</h2>'
     )
     most = found.misunderstood[:3]
+    others = sum(len(x.whose) == len(most[-1].whose) for x in found.misunderstood[3:])
     items = ""
     for row in most:
         title = found.exercise(row.lesson, row.exercise)
@@ -176,6 +181,8 @@ def _misunderstandings(found: Counted) -> str:
         items += f"<li><b>{len(row.whose)} of {total}</b>, {where}: {told(row.says)}</li>"
     if len(most) > 1:
         html += f"<p>The most frequent of all exercises:</p><ol>{items}</ol>"
+        verb = "is" if others == 1 else "are"
+        html += f"<p>{others} more {verb} as frequent as the last.</p>" if others else ""
     elif most:
         html += f"<p>There is one:</p><ul>{items}</ul>"
     else:

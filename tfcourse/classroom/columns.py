@@ -252,8 +252,10 @@ class Sheet:
         """
         try:
             text, encoding = _decoded(path.read_bytes())
-        except (OSError, UnicodeError) as error:
-            raise ValueError(f"{path} cannot be read as a CSV ({error}).") from None
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read ({error.strerror or error}).") from None
+        except UnicodeError:
+            raise ValueError(f"{path} is no CSV: it holds no text. Export it as CSV.") from None
         mark = "\ufeff" if text.startswith("\ufeff") else ""
         text = text[len(mark) :]
         bare = re.sub(r'"[^"]*"', "title", text)
@@ -262,8 +264,8 @@ class Sheet:
         sheet = cls(encoding, mark, delimiter, *_split(text, delimiter))
         first = next((i for i, row in enumerate(sheet.cells) if "".join(row).strip()), None)
         if "\0" in text or first is None:
-            what = "holds no text" if "\0" in text else "is empty"
-            raise ValueError(f"{path} {what}; a CSV was expected, with a row of titles.")
+            what = "is no CSV: it holds no text" if "\0" in text else "is empty"
+            raise ValueError(f"{path} {what}. A table as CSV was expected, with a row of titles.")
         sheet.first = first + 1
         sheet.titles = [_bare(cell).strip() for cell in sheet.cells[first]]
         return sheet
@@ -368,7 +370,9 @@ def fill(roster_csv: Path, to: Path, results: Results, lesson: str, column: str 
         ValueError: there is no such column, or the file cannot be read.
     """
     sheet = Sheet.read(roster_csv)
-    where = _column(sheet, results, lesson, column, roster_csv.name)
+    title = results.titles.get(lesson, lesson)
+    wanted = [column] if column else _called(sheet, lesson, title)
+    where = _column(sheet, wanted, roster_csv.name)
     people = _people(sheet)
     roster = Roster([(student, who) for _, student, who in people])
     row_of = {student.key: row for row, student, _ in people}
@@ -396,16 +400,26 @@ def fill(roster_csv: Path, to: Path, results: Results, lesson: str, column: str 
     return said
 
 
-def _column(sheet: Sheet, results: Results, lesson: str, column: str, name: str) -> int:
+def check_column(roster_csv: Path, column: str) -> None:
+    """Raise ValueError where a CSV of Canvas or Moodle has no such column to be filled."""
+    sheet = Sheet.read(roster_csv)
+    if sheet.exported_by:
+        _column(sheet, [column], roster_csv.name)
+
+
+def _called(sheet: Sheet, lesson: str, title: str) -> list[str]:
+    """What the column of a lesson may be called."""
+    if sheet.exported_by == "Moodle":
+        return ["Grade"]
+    number = lesson.split("_")[0]
+    short = [f"Lesson {int(number)}"] if number.isdecimal() else []
+    return [lesson, title, f"Lesson {number}", *short]
+
+
+def _column(sheet: Sheet, wanted: Sequence[str], name: str) -> int:
     free = {i: title for i, title in enumerate(sheet.titles) if title and not _role(title)}
-    if column:
-        wanted = [column]
-    elif sheet.exported_by == "Moodle":
-        wanted = ["Grade"]
-    else:
-        number = lesson.split("_")[0]
-        wanted = [lesson, results.titles.get(lesson, lesson), f"Lesson {number}"]
-        wanted += [f"Lesson {int(number)}"] if number.isdecimal() else []
+    if sheet.exported_by == "Moodle":  # all else is its own, or words
+        free = {i: title for i, title in free.items() if _title(title) == "grade"}
     for text in map(_title, wanted):
         for fits in (text.__eq__, re.compile(rf"{text} [0-9]+").fullmatch, _begins(text)):
             found = [i for i, title in free.items() if text and fits(_title(title))]
@@ -415,12 +429,13 @@ def _column(sheet: Sheet, results: Results, lesson: str, column: str, name: str)
                 return found[0]
             if found:
                 raise ValueError(
-                    f"More than one column of {name} fits “{column or wanted[0]}”: "
+                    f"More than one column of {name} fits “{wanted[0]}”: "
                     f"{_listed([free[i] for i in found])}. Give the whole title."
                 )
+    open_ = [title for i, title in free.items() if not _maximum(sheet, None, i).startswith("(")]
     raise ValueError(
-        f"{name} has no column “{column or wanted[0]}”. Columns that can be filled: "
-        f"{_listed([*free.values()])}. Name one with --column."
+        f"{name} has no column “{wanted[0]}”. Columns that can be filled: {_listed(open_)}. Name "
+        "one with --column."
     )
 
 
@@ -468,7 +483,7 @@ def table(results: Results) -> str:
     """`grades.csv`: a row for each student, also for those who handed in nothing."""
     titles = ["name", "key", "id", "email"]
     for lesson, exercises in results.lessons.items():
-        titles += [f"{lesson} {word}" for word in ("points", "of", "late", "turns")]
+        titles += [f"{lesson} {word}" for word in ("points", "of", "late", "tries")]
         titles += [f"{lesson} {exercise.name}" for exercise in exercises]
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")

@@ -106,7 +106,7 @@ def _check(notebooks: list[Path]) -> int:
         try:
             print(visible.table(path))
         except (ValueError, OSError) as error:
-            print(error, file=sys.stderr)
+            print(f"{path}: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
             unread += 1
     return int(unread > 0)
 
@@ -139,10 +139,12 @@ def _solutions() -> Path:
 def _name(lesson: str) -> str:
     """The name of a lesson from its number or name."""
     names = sorted(path.stem for path in (ROOT / "solutions").glob("[0-9][0-9]_*.py"))
-    found = [name for name in names if lesson in (name, name[:2], name[:2].lstrip("0") or "0")]
+    called = {name: (name, name[:2], name[:2].lstrip("0") or "0", name[3:]) for name in names}
+    found = [name for name in names if lesson in called[name]]
     if not found:
-        near = difflib.get_close_matches(lesson, names, n=1, cutoff=0.3) or [", ".join(names)]
-        raise ValueError(f"LESSON should be one of the lessons; {lesson!r} is none: {near[0]}?")
+        near = [] if lesson.isdigit() else difflib.get_close_matches(lesson, names, n=1, cutoff=0.5)
+        says = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(names)}."
+        raise ValueError(f"{lesson!r} is none of the lessons. {says}")
     return found[0]
 
 

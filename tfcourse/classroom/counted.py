@@ -54,6 +54,10 @@ class Counted:
         name = self._names.get(key, key)
         return f"{name} ({key})" if self._often[name] > 1 else name
 
+    def though(self, key: str) -> str:
+        """Beside the name of who handed in nothing, where there is a file all the same."""
+        return " (a file could not be taken)" if key in self.in_trouble else ""
+
     def title(self, lesson: str) -> str:
         return self.results.titles.get(lesson, lesson)
 
@@ -97,6 +101,18 @@ class Counted:
             for lesson in self.results.lessons or [""]
         }
         return {lesson: students for lesson, students in rows.items() if students}
+
+    @cached_property
+    def same(self) -> list[list[Graded]]:
+        """Files that are equal to the byte, have points, and are of several students."""
+        found: dict[str, list[Graded]] = {}
+        for graded in self.counting:
+            found.setdefault(graded.digest, []).append(graded)
+        return [
+            group
+            for digest, group in found.items()
+            if digest and group[0].points and len({graded.shown for graded in group}) > 1
+        ]
 
     def states(self, lesson: str) -> dict[str, Counter[str]]:
         """The exercise -> how many are right, wrong and so on, in the order of the lesson."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sys
 import tempfile
 import traceback
@@ -23,7 +24,17 @@ from tqdm import tqdm
 
 from tfcourse.checks.outline import outline
 from tfcourse.checks.registry import exercises
-from tfcourse.classroom import cells, columns, hidden, intake, judge, pages, records, sandbox
+from tfcourse.classroom import (
+    cells,
+    columns,
+    hidden,
+    intake,
+    judge,
+    pages,
+    platforms,
+    records,
+    sandbox,
+)
 from tfcourse.classroom.records import Graded, Mark, Results, Submission, Title, Trouble
 
 KEPT = "graded"  # the folder in the results that holds each submission's marks
@@ -61,6 +72,10 @@ def grade(given: Path, to: Path, solutions: Path, how: How, say: Callable = prin
     """
     if not given.exists():
         raise CannotGrade(f"SUBMISSIONS should be a folder or a zip; there is no {given}.")
+    if (given / "tfcourse" / "classroom").is_dir():
+        raise CannotGrade(
+            f"{given} is the course itself. Give the folder or the zip of what was handed in."
+        )
     if to.resolve() == given.resolve() or given.resolve() in to.resolve().parents:
         raise CannotGrade(
             f"The results would go into {to}, among the submissions. Say another folder: --to DIR."
@@ -68,6 +83,9 @@ def grade(given: Path, to: Path, solutions: Path, how: How, say: Callable = prin
     if how.walls == sandbox.BUBBLEWRAP:
         sandbox.check()
     roster = intake.read_roster(how.roster) if how.roster else None
+    if how.roster and how.column:
+        columns.check_column(how.roster, how.column)
+    fresh = not to.exists()
     (to / KEPT).mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(to / KEPT / ".lock", timeout=0):
@@ -77,6 +95,10 @@ def grade(given: Path, to: Path, solutions: Path, how: How, say: Callable = prin
             f"Another run is writing into {to}. Wait until it has ended, or say another folder: "
             "--to DIR."
         ) from None
+    except ValueError:
+        if fresh and not any((to / KEPT).glob("*.json")):  # nothing was graded
+            shutil.rmtree(to)
+        raise
 
 
 def _grade(given: Path, to: Path, solutions: Path, how: How, roster, say: Callable) -> Results:
@@ -104,6 +126,11 @@ def _grade(given: Path, to: Path, solutions: Path, how: How, roster, say: Callab
         titles={name: outline(name).title for name in names},
     )
     _write(results, to, how, say)
+    if how.deadline and given.is_dir() and results.graded and all(g.late for g in results.graded):
+        say(
+            "All are late by the times of their files. A program that copied or unpacked them may "
+            "have set these anew: give the zip itself."
+        )
     return results
 
 
@@ -234,21 +261,24 @@ def _write(results: Results, to: Path, how: How, say: Callable) -> None:
     pages.write(results, to)
     for old in _filled(to):  # of an earlier run: its points may no longer be true
         old.unlink(missing_ok=True)
-    filled = []
+    filled, said = [], []
     if how.roster and intake.is_exported(how.roster):
         for lesson in results.lessons:
             path = to / f"{how.roster.stem}-{lesson}.csv"
             try:
-                say(columns.fill(how.roster, path, results, lesson, how.column))
+                said.append(columns.fill(how.roster, path, results, lesson, how.column))
                 filled.append(path)
             except ValueError as error:
-                say(str(error))
+                said.append(str(error))
+        path = to / f"{how.roster.stem}-feedback.zip"
+        if platforms.zip_feedback(results, to / "feedback", path):
+            filled.append(path)
     (to / KEPT / FILLED).write_text(json.dumps([path.name for path in filled]), encoding="utf-8")
     say(pages.summary(results))
     say(f"For you: {to / 'class.html'}. For each of them: {to / 'feedback'}. Marks: "
         f"{to / 'grades.csv'}.")  # fmt: skip
-    for path in filled:
-        say(f"To upload: {path}")
+    for line in (*said, *(f"To upload: {path}" for path in filled)):
+        say(line)
 
 
 def _filled(to: Path) -> list[Path]:

@@ -28,6 +28,7 @@ ENTRIES = 20_000  # of all zips; those that are passed over do not count
 DIRECTORY = 32 * 2**20  # bytes of a zip's list of contents, which is read before all else
 DEEPEST = 30  # folders within folders
 ZIPS = 2  # a zip, and in it one for each student
+RESULTS = "graded/.lock"  # in a folder of results
 METADATA = "submission_metadata.yml"  # of Gradescope's, who handed in which folder
 _PASSED = {"__macosx", "thumbs.db", "desktop.ini", "__pycache__"}
 _SPOILT = (
@@ -139,7 +140,8 @@ class Reader:
         elif entry.is_dir(follow_symlinks=False):
             if depth >= DEEPEST:
                 raise _Refused(f"It lies in more than {DEEPEST} folders.")
-            self._folder(path, made.down([file.name]), depth + 1)
+            if not (path / RESULTS).is_file():  # what an earlier run has written
+                self._folder(path, made.down([file.name]), depth + 1)
         elif not entry.is_file(follow_symlinks=False):
             made.files.append(replace(file, says="This is no file: a pipe, a socket or a device."))
         elif is_zip(file.name):

@@ -66,9 +66,11 @@ def take(
         lesson: what a notebook is where nothing else says it.
 
     Raises:
-        ValueError: there is no such folder or file, or it is of another kind.
+        ValueError: there is no such folder or file, or it is of another kind; the roster is the
+            worksheet of another assignment of Moodle's.
     """
     handed, troubles = _handed(Path(given), Reader(Path(into)), People(lessons, roster))
+    _look_at_numbers(handed, roster)
     every = Gathered(handed, roster)
     sorter = _Sorter(lessons, deadline, lesson)
     submissions: list[Submission] = []
@@ -77,6 +79,19 @@ def take(
         submissions += found
         troubles += said
     return Taken(every.students, tuple(submissions), (*every.troubles, *troubles))
+
+
+def _look_at_numbers(handed: list[Hand], roster: Roster | None) -> None:
+    """Raise where Moodle's numbers, which are others in each assignment, do not meet."""
+    listed = {platforms.number(student.known) for student in roster.students} if roster else set()
+    came = {platforms.number(hand.known) for hand in handed}
+    listed, came = listed - {""}, came - {""}
+    if listed and came and not listed & came:
+        raise ValueError(
+            f"The worksheet says “Participant {min(listed)}”, the names of the files say "
+            f"“{min(came)}”, and no number is in both: the worksheet is that of another "
+            "assignment. Download the one of this assignment."
+        )
 
 
 def _handed(given: Path, reader: Reader, people: People) -> tuple[list[Hand], list[Trouble]]:
@@ -186,7 +201,7 @@ class _Sorter:
             named = lesson or self._by_name(file, self.lessons)
             return _Found(file, named, bool(lesson), late, digest)
         except cells.NotANotebook as error:
-            return str(error).replace(file.path.name, file.name, 1)
+            return str(error)
         except MemoryError:
             return "There is not enough memory to read it. Clear its outputs and hand it in again."
         except OSError as error:

@@ -75,19 +75,21 @@ def tested() -> dict[str, str]:
 
     Where that stands beside what the judge knows, the text is cut out of there.
     """
-    found = {}
+    found, inside = {}, {}  # what stands beside the judge: by its module, the names there
     for exercise in exercises().values():
         if exercise.graded:
             continue
         module = inspect.getmodule(exercise.reference)
         name = next(k for k, v in vars(module).items() if v is exercise.reference)
+        found[exercise.name] = f"from {module.__name__} import {name}"
         if module.__name__.startswith("tfcourse.checks"):
-            text = answers([Code(inspect.getsource(module))], [name])[name].source
-        else:
-            text = f"from {module.__name__} import {name}"
-        found[exercise.name] = (
-            text if name == exercise.name else f"{text}\n{exercise.name} = {name}"
-        )
+            inside.setdefault(module, {})[exercise.name] = name
+        elif name != exercise.name:
+            found[exercise.name] += f" as {exercise.name}"
+    for module, names in inside.items():
+        texts = answers([Code(inspect.getsource(module))], [*names.values()])
+        for own, name in names.items():
+            found[own] = texts[name].source + ("" if name == own else f"\n{own} = {name}")
     return found
 
 
@@ -362,7 +364,8 @@ def _fallen(exercise: Exercise, of: float, look: str) -> Mark:
 _UNSEEN = "It is right in every case that you can run, and wrong in one that you cannot see. "
 _HIDDEN_WORDS = {
     "raised": "There it raises an error.",
-    "crashed": "There it ends its process, or does not end.",
+    "crashed": "There it ends its process.",
+    "endless": "There it does not end, or takes far too long.",
     "type": "There it gives back another type than it should.",
     "shape": "There its result has another shape than it should.",
     "nan": "There its result holds NaN.",

@@ -77,7 +77,7 @@ def summary(results: Results) -> str:
         lines += ["", UNSAFE]
     for title, items in _to_look_at(found):
         lines += ["", f"{title}:", *(f"  {' '.join(clean(item).split())}" for item in items)]
-    if not (results.troubles or found.flagged or found.missing):
+    if not _to_look_at(found):
         lines.append("Nothing needs a look.")
     return "\n".join(map(clean, lines)) + "\n"
 
@@ -94,13 +94,18 @@ def _to_look_at(found: Counted) -> list[tuple[str, list[str]]]:
         head += "" if found.does_count(graded) else f", try {graded.turn}, which does not count"
         said = "; ".join(f"{', '.join(names)}: {why}" for why, names in whys(marks).items())
         submissions.append(f"{head}: {said}")
+    same = []
+    for group in found.same:
+        names = "; ".join(found.name(graded.student) for graded in group)
+        same.append(f"{group[0].lesson}: {names}")
     nobody = []
     for lesson, students in found.missing.items():
-        names = "; ".join(found.name(student.key) for student in students)
+        names = "; ".join(found.name(s.key) + found.though(s.key) for s in students)
         nobody.append(f"{lesson or 'any lesson'} ({len(students)}): {names}")
     groups = {
         f"Files that could not be taken ({len(files)})": files,
         f"Submissions to look at ({len(submissions)})": submissions,
+        "The same file, to the byte": same,
         "Nothing handed in for": nobody,
     }
     return [(title, items) for title, items in groups.items() if items]

@@ -1,8 +1,9 @@
-"""What Moodle, Canvas and Gradescope call the files, and whom they say these are of."""
+"""What Moodle, Canvas and Gradescope call the files: whose they are, and how they go back."""
 
 from __future__ import annotations
 
 import re
+import zipfile
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from tfcourse.classroom.columns import Who, mark, plain
 from tfcourse.classroom.handed_in import METADATA, Folder, clean
+from tfcourse.classroom.records import Results
 
 _MOODLE = re.compile(
     r"(?P<name>.+?)_(?P<id>[0-9]+)_assignsubmission_[a-z]+(?:_(?P<file>.*))?", re.DOTALL
@@ -68,6 +70,29 @@ def owner(found: re.Match, beside: dict[str, set[str]]) -> tuple[Who, tuple[str,
     if len(beside[plain(name)]) > 1:
         return Who(name, number, marks), ("moodle", number), known
     return Who(name, "", marks), ("name", plain(name)), known
+
+
+def number(known: dict[str, str]) -> str:
+    """Of what is known of somebody, Moodle's number, another one in each assignment; or ""."""
+    found = re.fullmatch(r"\D*([0-9]+)", known.get("Identifier", "").strip())
+    return found[1] if found else ""
+
+
+def zip_feedback(results: Results, feedback: Path, to: Path) -> bool:
+    """Write the pages as Moodle takes them back, all at once; False where nobody has its number.
+
+    Its "Upload multiple feedback files in a zip" finds by the number whose each file is.
+    """
+    theirs = {student.key: student for student in results.students if number(student.known)}
+    found = [path for path in sorted(feedback.glob("*.html")) if path.stem in theirs]
+    if found:
+        with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in found:
+                student = theirs[path.stem]
+                name = re.sub(r"[_/\\:]+", " ", clean(student.name))
+                whose = f"{name}_{number(student.known)}_assignfeedback_file"
+                archive.write(path, f"{whose}_feedback.html")
+    return bool(found)
 
 
 def submitters(path: Path) -> dict[str, tuple[list[dict[str, str]], datetime | None]]:

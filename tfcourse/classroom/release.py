@@ -150,9 +150,11 @@ def release(root: Path, lessons: Sequence[str], to: Path) -> list[str]:
         if leaks:
             raise CannotRelease("Nothing is released: " + "\n".join(leaks))
 
-    _replace(to, fill, MARKER)
+    gone = [Path(name) for name in _replace(to, fill, MARKER)]
     names = ", ".join(lesson.name for lesson in chosen)
+    lost = ", ".join(path.stem for path in gone if path.suffix == ".ipynb")
     return [
+        *([f"No longer in it: {lost}. A release holds the lessons that you name."] if lost else []),
         f"{to} holds {names} for your students, without solutions.",
         f"Give out the whole folder. They open it with `make lab`; {to / 'README.md'} says how, "
         "and what to hand in.",
@@ -283,8 +285,11 @@ def _bare(text: str) -> str:
 # --- writing --------------------------------------------------------------------------------
 
 
-def _replace(to: Path, fill, marker: str) -> None:
-    """Write a folder beside its place, then put it there instead of an earlier one of its kind."""
+def _replace(to: Path, fill, marker: str) -> list[str]:
+    """Write a folder beside its place, then put it there instead of an earlier one of its kind.
+
+    Returns: the files of the earlier one that are no longer there.
+    """
     old = _written_before(to, marker)
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -306,6 +311,7 @@ def _replace(to: Path, fill, marker: str) -> None:
                 (to / name).parent.mkdir(parents=True, exist_ok=True)
                 (draft / name).replace(to / name)
             _write(to / marker, json.dumps(new, indent=1) + "\n")
+            return sorted({*old} - {*new})
     except OSError as error:
         raise CannotRelease(f"{to} could not be written ({error}).") from None
 

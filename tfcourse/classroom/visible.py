@@ -69,7 +69,7 @@ def _exercises(path: Path, code: Sequence[Code]) -> list[Exercise]:
     lessons += [e.lesson for e in known.values() if path.stem.startswith(e.lesson)]
     if not lessons:
         raise NotANotebook(
-            f"{path.name} holds no exercise of the course. Give a lesson's notebook, for example "
+            "It holds no exercise of the course. Give a lesson's notebook, for example "
             "notebooks/01_attention.ipynb."
         )
     lesson = max(lessons, key=lessons.count)
