@@ -26,7 +26,7 @@ lab: .venv/learner
 
 test: .venv/tester .venv/classroom/whole check
 	$(BIN)/tfcourse build --solved
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 check: .venv/tester
 	$(BIN)/ruff check .

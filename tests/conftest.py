@@ -22,7 +22,7 @@ def _own_home(tmp_path_factory):
         os.environ.pop(name, None)
 
 
-# They take longest, so they begin first, one on each of two workers; a third one takes the others.
+# They take longest, so they begin first, one on each of two workers; the others take the rest.
 LONGEST = ("tests/browser/test_jupyterlab.py", "tests/test_notebooks.py")
 
 

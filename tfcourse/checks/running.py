@@ -124,12 +124,17 @@ def _build_all(answer, inputs: list[dict]) -> dict:
     modules = {}
     for given in inputs:
         if given["build"] is not None and _key(given) not in modules:
-            torch.manual_seed(given["seed"])
+            _seed(given)
             try:
                 modules[_key(given)] = answer(**_fresh(given["build"]))
             except (Exception, SystemExit) as error:
                 modules[_key(given)] = error
     return modules
+
+
+def _seed(given: dict) -> None:
+    """Like `torch.manual_seed`, which also writes down a whole traceback for each kind of GPU."""
+    torch.default_generator.manual_seed(given["seed"])
 
 
 def _key(given: dict) -> tuple:
@@ -143,7 +148,7 @@ def _run(answer, given: dict, kind: str, modules: dict, anew: bool) -> Output:
         leaves = [a.requires_grad_() for a in _tensors(args) if _is_float(a)]
         # A leaf must not be written to in place, its copy may.
         args = _fresh(args, torch.Tensor.clone)
-    torch.manual_seed(given["seed"])
+    _seed(given)
     watch = _Watch(given["watched"], given["largest"] is not None, _tensors(args))
     try:
         with watch if watch.watched or watch.counts else nullcontext():
@@ -177,7 +182,7 @@ def _new_one_differs(answer, given: dict, value) -> bool:
         return False
     try:
         module = answer(**_fresh(given["build"]))
-        torch.manual_seed(given["seed"])
+        _seed(given)
         _load(module, _fresh(given["weights"]))
         with torch.no_grad():
             module.train(given["training"])
