@@ -132,7 +132,7 @@ class Picture:
 
     @functools.cached_property
     def _png(self):
-        smallest = {"pil_kwargs": {"compress_level": 9}, "metadata": {"Software": None}}
+        smallest = {"pil_kwargs": {"compress_level": 6}, "metadata": {"Software": None}}
         return self._saved(self.on_either, EITHER, dpi=DPI, **smallest)
 
     @functools.cached_property
