@@ -532,11 +532,12 @@ def test_the_table_the_numbers_and_the_summary(tmp_path, size):
     last, page = last_ones(results), written(results, tmp_path)["class"]
     facts = dict(re.findall(r"<dt>([^<]+)</dt><dd>(\d+)", page.source))
     flagged = [g for g in results.graded if any(m.look for m in g.marks)]
+    untouched = [g for g in last.values() if {m.state for m in g.marks} == {"to do"}]
     assert facts == {
         "Students": str(size),
         "Handed in": str(len({student for student, _ in last})),
         "Late": str(sum(graded.late for graded in last.values())),
-        "To look at": str(len(results.troubles) + len(flagged)),
+        "To look at": str(len(results.troubles) + len(flagged) + len(untouched)),
     }
     table = part(page.source, '<h2 id="points">', "</table>")
     rows = part(table, "<tbody>", "</tbody>").split("</tr>")[:-1]
@@ -607,21 +608,46 @@ def test_equal_files_of_two_are_said_to_the_teacher_alone(tmp_path):
     ]
     graded.append(replace(graded[2], student="flo"))  # one file that two handed in together
     results = Results(students, LESSONS, tuple(graded), titles=TITLES)
-    assert "The same file, to the byte:\n  01_attention: Ana; Bo\n" in pages.summary(results)
+    assert (
+        "to the byte (ask them: all keep their points):\n  01_attention: Ana; Bo\n"
+        in pages.summary(results)
+    )
     found = written(results, tmp_path)
     assert "The same file, to the byte (1)" in found["class"].source
     assert "same file" not in "".join(p.source for name, p in found.items() if name != "class")
 
 
-def test_those_that_are_as_frequent_as_the_third_are_not_hidden(tmp_path):
-    marks = [Mark("scores", "wrong", f"x{i}", f"Says {i}.") for i in range(5)]
-    students = tuple(Student(f"k{i}", f"K{i}") for i in range(5))
+@pytest.mark.parametrize(
+    ("mistakes", "says"),
+    [
+        ("abcdeabcde", "2 more are as frequent as the last."),
+        ("aabcd", "One is shared by several:"),
+        ("abc", "No mistake is shared by two. Most often wrong is "),
+    ],
+)
+def test_what_few_have_is_not_called_frequent(tmp_path, mistakes, says):
+    students = tuple(Student(f"k{i}", f"K{i}") for i in range(len(mistakes)))
     graded = tuple(
-        Graded(student.key, "01_attention", "x.ipynb", (mark,))
-        for student, mark in zip(students, marks, strict=True)
+        Graded(student.key, "01_attention", "x", (Mark("scores", "wrong", kind, f"Says {kind}."),))
+        for student, kind in zip(students, mistakes, strict=True)
     )
     found = written(Results(students, LESSONS, graded, titles=TITLES), tmp_path)["class"]
-    assert "2 more are as frequent as the last." in found.source
+    assert says in found.text
+    if mistakes == "abc":
+        assert "scores" in found.text
+        assert ": 3 of 3." in found.text
+
+
+def test_what_was_never_begun_is_named(tmp_path):
+    students = (Student("ana", "Ana"), Student("bo", "Bo"))
+    marks = (Mark("scores", "to do", "to-do", ""), Mark("causal_mask", "to do", "to-do", ""))
+    begun = (replace(marks[0], state="wrong"), marks[1])
+    graded = (
+        Graded("ana", "01_attention", "a", marks), Graded("bo", "01_attention", "b", begun),
+    )  # fmt: skip
+    results = Results(students, LESSONS, graded, titles=TITLES)
+    assert "nothing begun:\n  Ana, 01_attention\n" in pages.summary(results)
+    assert "Nothing begun (1) Ana, Attention" in written(results, tmp_path)["class"].text
 
 
 def test_nothing_in_the_summary_is_cut_and_each_has_a_line(tmp_path):

@@ -48,12 +48,13 @@ def class_page(found: Counted) -> str:
 def _numbers(found: Counted) -> str:
     several = len(found.results.lessons) > 1
     files, flagged = len(found.results.troubles), len(found.flagged)
-    both = f"{many(files, 'file')}, {many(flagged, 'submission')}"
+    others = len(found.same) + len(found.untouched)
+    both = f"{many(files, 'file')}, {many(flagged + others, 'submission')}"
     rows = [
         ("Students", str(len(found.results.students)), ""),
         ("Handed in", str(len(found.handed_in)), "at least one lesson" if several else ""),
         ("Late", str(sum(graded.late for graded in found.counting)), "of those that count"),
-        ("To look at", str(files + flagged), both),
+        ("To look at", str(files + flagged + others), both),
     ]
     return f'<section aria-label="In numbers">{facts(rows)}</section>'
 
@@ -140,7 +141,17 @@ def _looks(found: Counted) -> str:
         for group in found.same:
             names = "; ".join(named(found.name(graded.student)) for graded in group)
             items += f"<li>{text(found.title(group[0].lesson))}: {names}</li>"
-        html += f"<h3>The same file, to the byte ({len(found.same)})</h3><ul>{items}</ul>"
+        html += (
+            f"<h3>The same file, to the byte ({len(found.same)})</h3><p>They may have worked "
+            "together, or one has copied: ask them. All keep their points.</p>"
+            f"<ul>{items}</ul>"
+        )
+    if found.untouched:
+        items = "".join(
+            f"<li>{named(found.name(graded.student))}, {text(found.title(graded.lesson))}</li>"
+            for graded in found.untouched
+        )
+        html += f"<h3>Nothing begun ({len(found.untouched)})</h3><ul>{items}</ul>"
     for lesson, students in found.missing.items():
         what = f" for {text(found.title(lesson))}" if lesson else ""
         names = "".join(
@@ -171,8 +182,9 @@ def _misunderstandings(found: Counted) -> str:
         '<section aria-labelledby="misunderstood">'
         '<h2 id="misunderstood">What the class misunderstood</h2>'
     )
-    most = found.misunderstood[:3]
-    others = sum(len(x.whose) == len(most[-1].whose) for x in found.misunderstood[3:])
+    shared = [row for row in found.misunderstood if len(row.whose) > 1]
+    most = shared[:3]
+    others = sum(len(x.whose) == len(most[-1].whose) for x in shared[3:])
     items = ""
     for row in most:
         title = found.exercise(row.lesson, row.exercise)
@@ -184,10 +196,25 @@ def _misunderstandings(found: Counted) -> str:
         verb = "is" if others == 1 else "are"
         html += f"<p>{others} more {verb} as frequent as the last.</p>" if others else ""
     elif most:
-        html += f"<p>There is one:</p><ul>{items}</ul>"
+        html += f"<p>One is shared by several:</p><ul>{items}</ul>"
+    elif found.misunderstood:
+        html += f"<p>No mistake is shared by two. {_hardest(found)}</p>"
     else:
         html += "<p>Nothing that a submission shows: no answer is wrong.</p>"
     return html + "".join(_lesson(found, lesson) for lesson in found.results.lessons) + "</section>"
+
+
+def _hardest(found: Counted) -> str:
+    """The exercise that is wrong most often; the first where several are."""
+    wrong = {
+        (lesson, exercise): count["wrong"]
+        for lesson in found.results.lessons
+        for exercise, count in found.states(lesson).items()
+    }
+    lesson, exercise = max(wrong, key=wrong.__getitem__)
+    where = f"{called(found.exercise(lesson, exercise))}, {text(found.title(lesson))}"
+    total = len(found.submissions(lesson))
+    return f"Most often wrong is {where}: <b>{wrong[lesson, exercise]} of {total}</b>."
 
 
 def _place(row: Misunderstood) -> str:

@@ -102,15 +102,20 @@ class Counted:
         }
         return {lesson: students for lesson, students in rows.items() if students}
 
+    @property
+    def untouched(self) -> list[Graded]:
+        """Those that count in which nothing was begun."""
+        return [g for g in self.counting if g.marks and all(m.state == "to do" for m in g.marks)]
+
     @cached_property
     def same(self) -> list[list[Graded]]:
         """Files that are equal to the byte, have points, and are of several students."""
-        found: dict[str, list[Graded]] = {}
+        found: dict[tuple[str, str], list[Graded]] = {}
         for graded in self.counting:
-            found.setdefault(graded.digest, []).append(graded)
+            found.setdefault((graded.lesson, graded.digest), []).append(graded)
         return [
             group
-            for digest, group in found.items()
+            for (_, digest), group in found.items()
             if digest and group[0].points and len({graded.shown for graded in group}) > 1
         ]
 

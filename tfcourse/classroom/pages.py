@@ -98,6 +98,7 @@ def _to_look_at(found: Counted) -> list[tuple[str, list[str]]]:
     for group in found.same:
         names = "; ".join(found.name(graded.student) for graded in group)
         same.append(f"{group[0].lesson}: {names}")
+    untouched = [f"{found.name(g.student)}, {g.lesson}" for g in found.untouched]
     nobody = []
     for lesson, students in found.missing.items():
         names = "; ".join(found.name(s.key) + found.though(s.key) for s in students)
@@ -105,7 +106,8 @@ def _to_look_at(found: Counted) -> list[tuple[str, list[str]]]:
     groups = {
         f"Files that could not be taken ({len(files)})": files,
         f"Submissions to look at ({len(submissions)})": submissions,
-        "The same file, to the byte": same,
+        "Handed in as it was given out, nothing begun": untouched,
+        "The same file, to the byte (ask them: all keep their points)": same,
         "Nothing handed in for": nobody,
     }
     return [(title, items) for title, items in groups.items() if items]
