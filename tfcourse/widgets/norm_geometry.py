@@ -80,7 +80,7 @@ def _panels(points, title, alt):
         "LayerNorm: a circle": (layer_norm(points), 2.2),
         "RMSNorm: a sphere": (rms_norm(points), 2.2),
     }
-    figure, axes = figures.card(1, 3, (6.2, 2.4), subplot_kw={"projection": "3d"})
+    figure, axes = figures.card(1, 3, (6.0, 2.3), subplot_kw={"projection": "3d"})
     turn = np.linspace(0, 2 * np.pi, 61)
     for axis, (name, (shown, reach)) in zip(axes, panels.items(), strict=True):
         axis.computed_zorder = False  # the order below, in every panel
