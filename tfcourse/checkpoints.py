@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -130,12 +130,30 @@ def check_weights(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor], nam
     Raises:
         ValueError: names the first that differs.
     """
-    for key in sorted(wanted.keys() ^ found.keys()):
+    check_names(wanted, found, name)
+    for key, tensor in wanted.items():
+        check_shape(key, tensor, found[key], name)
+
+
+def check_names(wanted: Collection[str], found: Collection[str], name: str) -> None:
+    """Raise unless the file `name` holds what is wanted, and nothing else.
+
+    Raises:
+        ValueError: names the first that differs.
+    """
+    for key in sorted({*wanted} ^ {*found}):
         where = "in the model but not in the file" if key in wanted else "in the file alone"
         raise ValueError(f"{name} is of another model: {key} is {where}.")
-    for key, tensor in wanted.items():
-        if tensor.shape != found[key].shape:
-            raise ValueError(
-                f"{name} is of another model: {key} is {tuple(found[key].shape)} there, and "
-                f"{tuple(tensor.shape)} here."
-            )
+
+
+def check_shape(key: str, wanted: Tensor, found: Tensor, name: str) -> None:
+    """Raise unless a tensor of the file `name` has the shape that is wanted.
+
+    Raises:
+        ValueError: says both shapes.
+    """
+    if wanted.shape != found.shape:
+        raise ValueError(
+            f"{name} is of another model: {key} is {tuple(found.shape)} there, and "
+            f"{tuple(wanted.shape)} here."
+        )

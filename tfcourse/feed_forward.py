@@ -85,7 +85,7 @@ class FeedForward(nn.Module):
         check_count("d_model", d_model)
         check_flag("gated", gated)
         check_flag("bias", bias)
-        d_ff = (8 * d_model // 3 if gated else 4 * d_model) if d_ff is None else d_ff
+        d_ff = self.usual_width(d_model, gated) if d_ff is None else d_ff
         check_count("d_ff", d_ff)
         check_number("dropout", dropout, 0, 1)
         if not isinstance(activation, str) or activation not in ACTIVATIONS:
@@ -97,6 +97,11 @@ class FeedForward(nn.Module):
         self.gate = nn.Linear(d_model, d_ff, bias=bias) if gated else None
         self.down = nn.Linear(d_ff, d_model, bias=bias)
         self.dropout = nn.Dropout(dropout)
+
+    @staticmethod
+    def usual_width(d_model: int, gated: bool) -> int:
+        """d_ff where nobody says it: 4 · d_model, gated 2/3 of that."""
+        return 8 * d_model // 3 if gated else 4 * d_model
 
     def forward(self, x: Float[Tensor, "... d_model"]) -> Float[Tensor, "... d_model"]:
         """The same network for every token.

@@ -16,9 +16,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor, nn
 
+from tfcourse import checkpoints
 from tfcourse.attention import padding_mask
 from tfcourse.models import Encoder, LanguageModel, MakesBlock, TransformerConfig
 from tfcourse.tokens import BytePairEncoding, published
@@ -142,33 +143,22 @@ def load_llama(
     return model.eval(), tokens
 
 
-def fill(model: nn.Module, tensors: Mapping[str, Get], name: str) -> None:
+def fill(model: LanguageModel | Encoder, tensors: Mapping[str, Get], name: str) -> None:
     """Give a model the tensors of a file, each read when its turn comes.
 
     Raises:
         ValueError: names the first that is missing, left over or of another shape; or the file is
             damaged.
     """
-    own = dict(model.state_dict())  # a tied head is there under both names
-    tied = "head.weight" in own and own["head.weight"] is not None and _tied(model)
-    if tied:
-        own.pop("head.weight")
-    for key in sorted(own.keys() ^ tensors.keys()):
-        where = "in the model but not in the file" if key in own else "in the file alone"
-        raise ValueError(f"{name} is of another model: {key} is {where}.")
+    own = dict(model.state_dict())
+    if model.config.tied:  # the head is the embedding's table
+        own.pop("head.weight", None)
+    checkpoints.check_names(own, tensors, name)
     for key, tensor in own.items():
         with _reading(name):
             found = tensors[key]()
-        if found.shape != tensor.shape:
-            raise ValueError(
-                f"{name} is of another model: {key} is {tuple(found.shape)} there, and "
-                f"{tuple(tensor.shape)} here."
-            )
+        checkpoints.check_shape(key, tensor, found, name)
         tensor.copy_(found)
-
-
-def _tied(model: nn.Module) -> bool:
-    return getattr(getattr(model, "config", None), "tied", False)
 
 
 # --- Llama's kind, as Hugging Face keeps it -------------------------------------------------
@@ -472,9 +462,7 @@ def _reading(name: str) -> Iterator[None]:
     """A file that is not what it should be is named, whatever its reader says."""
     try:
         yield
-    except NotInstalled:
-        raise
-    except (SafetensorError, json.JSONDecodeError, UnicodeError, Exception) as error:
+    except Exception as error:
         what = f"{type(error).__name__}: {error}".strip(": ")
         raise ValueError(
             f"{name} is cut off or damaged ({what}). Delete it, and get it again."

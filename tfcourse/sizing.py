@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 
 from tfcourse.arguments import check_count, check_flag
+from tfcourse.feed_forward import FeedForward
 from tfcourse.models import TransformerConfig
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "int8": 1, "int4": 0.5}
@@ -70,7 +71,7 @@ def d_ff(config: TransformerConfig) -> int:
     """Width of the MLP, as `FeedForward` chooses it where the config does not say."""
     if config.d_ff is not None:
         return config.d_ff
-    return 8 * config.d_model // 3 if config.gated else 4 * config.d_model
+    return FeedForward.usual_width(config.d_model, config.gated)
 
 
 def _kv_width(config: TransformerConfig) -> int:
@@ -109,7 +110,7 @@ def forward_operations(config: TransformerConfig, tokens: int, past: int = 0) ->
     _check(config)
     check_count("tokens", tokens)
     check_count("past", past, least=0)
-    plain = parameters(replace(config, bias=False, d_ff=d_ff(config)))
+    plain = parameters(replace(config, bias=False))
     products = plain.matrices + config.vocabulary * config.d_model
     pairs = tokens * past + tokens * (tokens + 1) // 2
     return Operations(2 * products * tokens, 4 * config.layers * config.d_model * pairs)

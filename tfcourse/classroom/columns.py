@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tfcourse.classroom.records import Results, Student, Title
+from tfcourse.classroom.records import Results, Student, Title, put
 
 LONGEST_KEY = 60
 _ROLES = {  # what a column says, by its title
@@ -273,7 +273,7 @@ class Sheet:
     def write(self, path: Path) -> None:
         rows = zip(self.cells, self.ends, strict=True)
         text = self.mark + "".join(self.delimiter.join(row) + end for row, end in rows)
-        path.write_bytes(text.encode(self.encoding))
+        put(text.encode(self.encoding), path)
 
     @property
     def exported_by(self) -> str:

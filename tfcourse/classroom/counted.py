@@ -102,7 +102,7 @@ class Counted:
         }
         return {lesson: students for lesson, students in rows.items() if students}
 
-    @property
+    @cached_property
     def untouched(self) -> list[Graded]:
         """Those that count in which nothing was begun."""
         return [g for g in self.counting if g.marks and all(m.state == "to do" for m in g.marks)]

@@ -273,7 +273,7 @@ def _write(results: Results, to: Path, how: How, say: Callable) -> None:
         path = to / f"{how.roster.stem}-feedback.zip"
         if platforms.zip_feedback(results, to / "feedback", path):
             filled.append(path)
-    (to / KEPT / FILLED).write_text(json.dumps([path.name for path in filled]), encoding="utf-8")
+    records.put(json.dumps([path.name for path in filled]).encode(), to / KEPT / FILLED)
     say(pages.summary(results))
     say(f"For you: {to / 'class.html'}. For each of them: {to / 'feedback'}. Marks: "
         f"{to / 'grades.csv'}.")  # fmt: skip

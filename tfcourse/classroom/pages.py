@@ -75,9 +75,10 @@ def summary(results: Results) -> str:
             )
     if results.unsafe:
         lines += ["", UNSAFE]
-    for title, items in _to_look_at(found):
+    groups = _to_look_at(found)
+    for title, items in groups:
         lines += ["", f"{title}:", *(f"  {' '.join(clean(item).split())}" for item in items)]
-    if not _to_look_at(found):
+    if not groups:
         lines.append("Nothing needs a look.")
     return "\n".join(map(clean, lines)) + "\n"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import zipfile
 from collections import defaultdict
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from tfcourse.classroom.columns import Who, mark, plain
 from tfcourse.classroom.handed_in import METADATA, Folder, clean
-from tfcourse.classroom.records import Results
+from tfcourse.classroom.records import Results, put
 
 _MOODLE = re.compile(
     r"(?P<name>.+?)_(?P<id>[0-9]+)_assignsubmission_[a-z]+(?:_(?P<file>.*))?", re.DOTALL
@@ -86,12 +87,14 @@ def zip_feedback(results: Results, feedback: Path, to: Path) -> bool:
     theirs = {student.key: student for student in results.students if number(student.known)}
     found = [path for path in sorted(feedback.glob("*.html")) if path.stem in theirs]
     if found:
-        with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as archive:
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for path in found:
                 student = theirs[path.stem]
                 name = re.sub(r"[_/\\:]+", " ", clean(student.name))
                 whose = f"{name}_{number(student.known)}_assignfeedback_file"
                 archive.write(path, f"{whose}_feedback.html")
+        put(packed.getvalue(), to)
     return bool(found)
 
 
