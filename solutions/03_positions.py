@@ -608,7 +608,7 @@ print("not reordered, they differ by", f"{(straight - split_half(x, where)).abs(
 # A model trained with the one and run with the other raises no error: every shape fits. It only
 # writes worse text. To convert a **checkpoint** (a file of trained weights), one permutes the
 # output numbers of $W^Q$ and $W^K$ instead (the *rows* of `nn.Linear.weight`), once and for all.
-# You will meet this again in lesson 11, with a real model.
+# You will meet this again in [lesson 11](11_a_real_llm.ipynb), with a real model.
 #
 # ### Find the bug · two layouts
 #

@@ -651,5 +651,5 @@ quiz("10-quiz-lens")
 #   Sinks*](https://arxiv.org/abs/2309.17453), 2023.
 # - G. Kobayashi et al., [*Attention is Not Only a Weight*](https://arxiv.org/abs/2004.10102), 2020.
 #
-# **Before:** [lesson 09](09_language_model.ipynb), a model that writes. **Next:** lesson 11, in
-# writing: a published language model speaks through your code.
+# **Before:** [lesson 09](09_language_model.ipynb), a model that writes. **Next:** [lesson
+# 11](11_a_real_llm.ipynb): a published language model speaks through your code.

@@ -10,6 +10,10 @@ EQUALLY_LONG = "Both are equally long."
 ORDER = "A mean over two axes does not depend on their order."
 TIED = "The head's own weight is thrown away: it is tied."
 FIRST_WEIGHTS = "Given, and about first weights: a check loads its own."
+NAN_IN_INT8 = "0 / 0 is NaN, and NaN in int8 is 0; a scale of 0 is finite."
+EQUALLY_MANY = "There is a number for each piece."
+HALF_AND_FLOAT = "The numbers are in float32, and what they meet becomes float32, without loss."
+COUNT_CANCELS = "Scaled to length 1: what all numbers are multiplied by cancels out."
 NOTHING_LEFT = "Where nothing is left, it is 0 / 1e-30 or 0: both are 0."
 
 EQUAL: dict[str, dict[str, str]] = {
@@ -221,5 +225,50 @@ EQUAL: dict[str, dict[str, str]] = {
         "6:40 left.clamp(min=1e-30) -> left": "Where nothing is left, the zeros are taken.",
         "6:55 1e-30 -> 2e-30": NOTHING_LEFT,
         "6:55 1e-30 -> 5e-31": NOTHING_LEFT,
+    },
+    "quantize_rows": {
+        "4:24 largest > 0 -> largest >= 0": NAN_IN_INT8,
+        "4:34 0 -> -1": NAN_IN_INT8,
+        "4:52 1.0 -> 2.0": "Of a row of zeros any scale will do.",
+        "4:52 1.0 -> 0.5": "Of a row of zeros any scale will do.",
+    },
+    "partial_outputs": {
+        "3:13 zip(w_up.chunk(devices), b_up.chunk(devices), w_down.chunk(devices, dim=1), "
+        "strict=True) -> zip(w_up.chunk(devices), b_up.chunk(devices), "
+        "w_down.chunk(devices, dim=1))": EQUALLY_LONG,
+        "4:87 True -> False": EQUALLY_LONG,
+    },
+    "most_frequent_pair": {
+        "4:24 zip(pieces, how_often, strict=True) -> zip(pieces, how_often)": EQUALLY_MANY,
+        "4:54 True -> False": EQUALLY_MANY,
+    },
+    "merge_pair": {
+        "5:49 tuple(pair) -> pair": "A pair is a tuple.",
+    },
+    "encode_piece": {
+        "4:39 tokens -> piece": "Before any merge the tokens are the letters of the piece.",
+    },
+    "unpack_four_bits": {
+        "3:14 torch.cat([packed & 15, packed >> 4], dim=-1).float()"
+        " -> torch.cat([packed & 15, packed >> 4], dim=-1)": (
+            "Whole numbers times a scale in float32 are in float32."
+        ),
+        "3:56 -1 -> 1": "The last of two axes.",
+        "4:21 scale.float() -> scale": HALF_AND_FLOAT,
+        "4:46 least.float() -> least": HALF_AND_FLOAT,
+    },
+    "rows_for_neighbours": {
+        "4:11 halves.transpose(1, 2) -> halves.transpose(2, 1)": SAME_TWO,
+    },
+    "sentence_vectors": {
+        "3:52 1 -> 2": COUNT_CANCELS,
+        "4:11 torch.where(real[..., None], vectors, 0.0).sum(dim=1) / count"
+        " -> torch.where(real[..., None], vectors, 0.0).sum(dim=1) * count": COUNT_CANCELS,
+        "4:11 torch.where(real[..., None], vectors, 0.0).sum(dim=1) / count"
+        " -> torch.where(real[..., None], vectors, 0.0).sum(dim=1)": COUNT_CANCELS,
+        "4:11 torch.where(real[..., None], vectors, 0.0).sum"
+        " -> torch.where(real[..., None], vectors, 0.0).mean": COUNT_CANCELS,
+        "5:11 F.normalize(mean, dim=-1) -> F.normalize(mean)": "Axis 1 is the last of two.",
+        "5:33 -1 -> 1": "The last of two axes.",
     },
 }

@@ -51,6 +51,14 @@ FIGURES = {
     "bars": lambda: figures.bars(
         ["a", "b"], [1.0, -0.5], "How much?", x_label="x", y_label="y", alt="a: up, b: down."
     ),
+    "grid": lambda: figures.grid(
+        WEIGHTS[0],
+        "Where?",
+        x_label="x",
+        y_label="y",
+        colour_label="weight",
+        alt="A matrix of some weights.",
+    ),
     "difference": lambda: figures.tensor_difference(WEIGHTS[0], WEIGHTS[1]),
     "difference with NaN": lambda: figures.tensor_difference(WEIGHTS[0] / 0, WEIGHTS[1]),
     "large difference": lambda: figures.tensor_difference(np.eye(40), np.zeros((40, 40))),

@@ -314,3 +314,97 @@ def test_properties_decide_where_many_values_are_right():
     assert judge(exercise, outputs(lambda x: x + torch.rand(5))).right
     fixed = torch.randn(5)
     assert judge(exercise, outputs(lambda x: x + fixed)).diagnosis == "fixed"
+
+
+def _words(kind, seed):
+    words = ["a", "b", "ab"] if kind["words"] == "three" else []
+    return Case((words,), gradients=False)
+
+
+ENDS = Exercise(
+    name="ends", lesson="00_start_here", title="ends", hints=("a", "b", "c"),
+    witness=lambda words: [word + "." for word in words],
+    domain=Domain(kinds={"words": ("three", "none")}, make=_words),
+)  # fmt: skip
+PAIR = Exercise(
+    name="pair", lesson="00_start_here", title="pair", hints=("a", "b", "c"),
+    witness=lambda words: ("a", "b"),
+    domain=Domain(kinds={"words": ("three", "none")}, make=_words),
+)  # fmt: skip
+
+
+def said_of(exercise, answer):
+    verdict = judge(exercise, collect(answer, [case.inputs() for case in exercise.cases()]))
+    return verdict.diagnosis, verdict.message
+
+
+def test_lists_of_strings():
+    assert said_of(ENDS, lambda words: [f"{word}." for word in words])[0] == "right"
+    diagnosis, message = said_of(ENDS, lambda words: tuple(word + "." for word in words))
+    assert (diagnosis, message.split(".")[0]) == (
+        "type", "Your code gave a tuple of 3; a list is expected"
+    )  # fmt: skip
+    diagnosis, message = said_of(ENDS, lambda words: [(word, ".") for word in words])
+    assert diagnosis == "type"
+    assert "Your list holds a tuple of 2, ('a', '.'); strings are expected." in message
+    # One more or less is a matter of value: both lists are shown.
+    diagnosis, message = said_of(ENDS, lambda words: [word + "." for word in words][:2])
+    assert diagnosis == "differs"
+    assert "For words = ['a', 'b', 'ab']: yours ['a.', 'b.'], expected" in message
+    diagnosis, message = said_of(ENDS, lambda words: " ".join(words))
+    assert (diagnosis, message.split(".")[0]) == (
+        "type", "Your code gave a string; a list is expected"
+    )  # fmt: skip
+
+
+def test_a_pair_of_strings_is_a_tuple_of_two():
+    assert said_of(PAIR, lambda words: ("a", "b"))[0] == "right"
+    for other in (["a", "b"], ("a", "b", "c"), ("a", 2), "ab", ()):
+        assert said_of(PAIR, lambda words, other=other: other)[0] == "type", other
+    assert said_of(PAIR, lambda words: ("b", "a"))[0] == "differs"
+
+
+def test_a_list_that_is_changed_is_told_without_tensors():
+    def pops(words):
+        return [words.pop(0) + "." for _ in range(len(words))]
+
+    diagnosis, message = said_of(ENDS, pops)
+    assert diagnosis == "changes-input"
+    assert "changes `words` itself" in message
+    assert "tensor" not in message
+
+
+def _two(kind, seed):
+    x, w = randn(seed, (2, 3), (4, 3))
+    return Case((x * (kind["numbers"] != "zeros"), w))
+
+
+def beside(x, w):
+    return x @ w.detach().T
+
+
+FROZEN = Exercise(
+    name="beside", lesson="00_start_here", title="beside", hints=("a", "b", "c"),
+    domain=Domain(kinds={"numbers": ("ordinary", "zeros")}, make=_two),
+    witness=beside, frozen=("w",),
+)  # fmt: skip
+
+
+def test_what_is_frozen_gets_no_gradient():
+    assert said_of(FROZEN, beside)[0] == "right"
+    diagnosis, message = said_of(FROZEN, lambda x, w: x @ w.T)
+    assert diagnosis == "not-frozen"
+    assert "a gradient reaches `w`" in message
+    assert said_of(FROZEN, lambda x, w: (x @ w.T).detach())[0] == "no-gradient"
+    diagnosis, message = said_of(FROZEN, lambda x, w: (beside(x, w) + beside(x.detach(), w)) / 2)
+    assert diagnosis == "gradient"
+    assert "the gradient of `x` is not" in message
+
+
+def test_no_gradient_is_as_good_as_one_of_zeros():
+    square = Exercise(
+        name="square", lesson="00_start_here", title="square", hints=("a", "b", "c"),
+        domain=FROZEN.domain, witness=lambda x, w: x.square(),
+    )  # fmt: skip
+    assert said_of(square, lambda x, w: x.square() if x.any() else torch.zeros(2, 3))[0] == "right"
+    assert said_of(square, lambda x, w: x.detach().square())[0] == "no-gradient"

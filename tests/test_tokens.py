@@ -95,3 +95,21 @@ def test_published_lists_are_read():
 def test_bad_input(trained, does, error, says):
     with pytest.raises(error, match=says):
         does(trained)
+
+
+def test_streamed_text_shows_a_letter_when_it_is_whole():
+    encoding = BytePairEncoding.train("a", 256)
+    written, said = [[]], []
+    watch = encoding.streamed(said.append)
+    for i in encoding.encode("aß🙂"):
+        written[0].append(i)
+        watch(written)
+    assert said == ["a", "", "ß", "", "", "", "🙂"]
+
+
+def test_streamed_text_is_printed_without_line_ends(capsys):
+    encoding = BytePairEncoding.train("a", 256)
+    watch = encoding.streamed()
+    watch([[104]])
+    watch([[104, 105]])
+    assert capsys.readouterr().out == "hi"

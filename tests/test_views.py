@@ -20,6 +20,7 @@ from tfcourse.widgets import (
     Question,
     RotaryClock,
     SinusoidalEncoding,
+    SizeBudget,
     SoftmaxScale,
 )
 from tfcourse.widgets.view import LIMIT, View, halves, module_source, three_digits
@@ -44,6 +45,7 @@ def views(weights):
         NormGeometry(),
         Activations(),
         BlockShapes(),
+        SizeBudget(),
         LogitLens(torch.stack([q @ q.T, q @ q.T + 1]), TOKENS, TOKENS, title="A <b>lens</b>?"),
         NextToken(q.T, TOKENS, TOKENS[:4], title="A <b>choice</b>?"),
         playground(),

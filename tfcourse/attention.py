@@ -471,8 +471,11 @@ class MultiHeadAttention(nn.Module):
         q, k, v = self._project(x, context)  # (batch, heads or n_kv_heads, tokens, d_head)
         past = cache.length if cache is not None else 0
         positions = torch.arange(past, past + x.shape[1], device=x.device)
-        if self.rotary is not None:
+        if self.rotary is not None and (cache is None or context is not None):
             q, k = self.rotary(q, positions), self.rotary(k, positions)
+        elif self.rotary is not None:  # one token costs as much as its calls: one call for both
+            both = self.rotary(torch.cat([q, k], dim=1), positions)
+            q, k = both.split((self.n_heads, self.n_kv_heads), dim=1)
         if cache is not None:
             k, v = cache.append(k, v)
 
@@ -626,14 +629,16 @@ def _check_heads(d_model, n_heads, n_kv_heads, dropout) -> None:
 
 
 def _check_tokens(name: str, x, module: MultiHeadAttention) -> None:
-    d_model, dtype = module.d_model, module.qkv.weight.dtype
+    d_model, weight = module.d_model, getattr(module.qkv, "weight", None)
     check_tensor(name, x, f"(batch, tokens, d_model={d_model})", axes=3)
     if x.shape[-1] != d_model:
         raise ValueError(
             f"{name} must have d_model={d_model} as its last axis. Got {tuple(x.shape)}."
         )
-    if x.dtype != dtype and not torch.is_autocast_enabled(x.device.type):
-        raise TypeError(f"{name} must be {dtype} as the weights. Got {x.dtype}.")
+    if weight is None or x.dtype == weight.dtype:  # weights in int8 take any floats
+        return
+    if not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(f"{name} must be {weight.dtype} as the weights. Got {x.dtype}.")
 
 
 def _check_qkv(*given) -> None:

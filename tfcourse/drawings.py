@@ -553,6 +553,145 @@ def kv_cache() -> Drawing:
     return d
 
 
+@_drawing
+def byte_pairs() -> Drawing:
+    d = Drawing(
+        720,
+        306,
+        "Byte-pair encoding of one word",
+        """The word newest, with the space before it, in six rows. First seven single letters. Then
+        e and s have become one token, then es and t, then the space and n, then these and e, then
+        these and w: two tokens are left, new with its space, and est.""",
+    )
+    rows = (
+        ("letters", "␣ n e w e s t"),
+        ("e s", "␣ n e w es t"),
+        ("es t", "␣ n e w est"),
+        ("␣ n", "␣n e w est"),
+        ("␣n e", "␣ne w est"),
+        ("␣ne w", "␣new est"),
+    )
+    d.text(96, 24, "merge", size=SMALL, ink="soft")
+    d.text(400, 24, "tokens", size=SMALL, ink="soft")
+    before: list[str] = []
+    for i, (merge, tokens) in enumerate(rows):
+        y, x = 42 + 43 * i, 196.0
+        d.text(96, y + 15, merge.replace(" ", " + ") if i else merge, code=bool(i))
+        for token in tokens.split():
+            width = 58 * len(token) - 8
+            new = i and token not in before
+            d.box(x, y, width, 30, token, "orange" if new else "plain")
+            x += width + 8
+        before = tokens.split()
+    return d
+
+
+@_drawing
+def lora() -> Drawing:
+    d = Drawing(
+        720,
+        300,
+        "LoRA: a small change beside a large matrix",
+        """A token x of d_in numbers goes two ways. On the left through the published matrix W,
+        which is frozen. On the right through the thin matrix A, which leaves r numbers, and through
+        the thin matrix B; then times alpha over r. The two results are added and make y, of d_out
+        numbers. Only A and B are trained.""",
+    )
+    d.tiles(360 - 48, 24, 1, ["purple"] * 8, size=12)
+    d.text(300, 29, "x", at="end", bold=True, code=True)
+    d.arrow((360, 42), (360, 56), (190, 56), (190, 76))
+    d.arrow((360, 42), (360, 56), (510, 56), (510, 76))
+    d.rect(110, 76, 160, 128, "grey")
+    d.text(190, 132, "W", size=20, bold=True)
+    d.text(190, 158, "frozen", size=SMALL, ink="soft")
+    d.box(430, 76, 160, 34, "A", "orange")
+    d.text(604, 93, "d_in → r", size=SMALL, ink="soft", at="start")
+    d.arrow((510, 110), (510, 126))
+    d.tiles(510 - 12, 129, 1, ["orange"] * 2, size=12)
+    d.arrow((510, 145), (510, 166))
+    d.box(430, 170, 160, 34, "B", "orange")
+    d.text(604, 187, "r → d_out", size=SMALL, ink="soft", at="start")
+    d.line((190, 204), (190, 240), (349, 240))
+    d.line((510, 204), (510, 240), (371, 240))
+    d.text(524, 224, "· α / r", size=SMALL, at="start", code=True)
+    d.node(360, 240, "+")
+    d.arrow((360, 251), (360, 268))
+    d.tiles(360 - 48, 272, 1, ["purple"] * 8, size=12)
+    d.text(300, 277, "y", at="end", bold=True, code=True)
+    return d
+
+
+@_drawing
+def sharding() -> Drawing:
+    d = Drawing(
+        720,
+        262,
+        "What four devices hold",
+        """Four rows: data parallel, and ZeRO's stages 1, 2 and 3. For each of four devices three
+        bars: weights and gradients, two bytes a parameter each, and the optimizer's part, twelve
+        bytes. Data parallel: all bars are full on all devices. Stage 1: a quarter of the
+        optimizer's part on each. Stage 2: of the gradients too. Stage 3, as in FSDP: of the weights
+        too.""",
+    )
+    names = ("data parallel", "stage 1", "stage 2", "stage 3, FSDP")
+    kinds = (
+        ("weights", 2, "blue", 3),
+        ("gradients", 2, "green", 2),
+        ("optimizer", 12, "orange", 1),
+    )
+    x = 176.0
+    for kind, size, colour, _ in kinds:
+        d.rect(x, 14, 14, 14, colour, radius=2)
+        d.text(x + 20, 21, f"{kind}, {size} bytes", size=SMALL, at="start")
+        x += 160
+    for stage, name in enumerate(names):
+        y = 50 + 52 * stage
+        d.text(146, y + 17, name, at="end")
+        for device in range(4):
+            left = 176 + 132 * device
+            for _, size, colour, spread_from in kinds:
+                whole = 7 * size
+                held = whole / 4 if stage >= spread_from else whole
+                d.rect(left, y, whole, 34, "pale", radius=2, weight=1)
+                part = device * held if stage >= spread_from else 0
+                d.rect(left + part, y, held, 34, colour, radius=2, weight=1)
+                left += whole + 2
+    return d
+
+
+@_drawing
+def tensor_parallel() -> Drawing:
+    d = Drawing(
+        720,
+        318,
+        "One MLP on two devices",
+        """The token x goes to both devices. Device 0 has the upper half of the rows of W_up and the
+        matching columns of W_down, device 1 the other halves. Each computes its half of the hidden
+        units, applies GELU to them, and multiplies with its columns of W_down: a vector of d_model
+        numbers each, incomplete. Their sum, the only thing that is sent, is the output.""",
+    )
+    d.tiles(360 - 48, 22, 1, ["purple"] * 8, size=12)
+    d.text(300, 27, "x", at="end", bold=True, code=True)
+    for device, (middle, colour) in enumerate(((180, "blue"), (540, "orange"))):
+        d.rect(middle - 130, 58, 260, 196, "pale", radius=10, weight=1)
+        d.text(middle - 118, 74, f"device {device}", size=SMALL, at="start", ink="soft")
+        d.arrow((360, 40), (360, 49), (middle, 49), (middle, 84))
+        d.box(middle - 84, 86, 168, 30, "its rows of W_up", colour)
+        d.arrow((middle, 116), (middle, 132))
+        d.tiles(middle - 48, 134, 1, [colour] * 8, size=12)
+        d.arrow((middle, 148), (middle, 164))
+        d.box(middle - 84, 166, 168, 30, "GELU")
+        d.arrow((middle, 196), (middle, 212))
+        d.box(middle - 100, 214, 200, 30, "its columns of W_down", colour)
+    d.line((180, 244), (180, 276), (349, 276))
+    d.line((540, 244), (540, 276), (371, 276))
+    d.node(360, 276, "+")
+    d.text(360, 250, "sent", size=SMALL, ink="soft")
+    d.arrow((360, 287), (360, 298))
+    d.tiles(360 - 48, 300, 1, ["purple"] * 8, size=12)
+    return d
+
+
 # --- the map ------------------------------------------------------------------------------------
 
 

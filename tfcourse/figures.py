@@ -614,6 +614,32 @@ def bars(names, values, title, *, x_label, y_label, alt):
 
 
 @styled
+def grid(values, title, *, x_label, y_label, colour_label, alt):
+    """A colored cell for each number of a matrix.
+
+    Args:
+        values: (rows, columns), drawn from the top.
+        title: the question that the figure answers.
+        x_label, y_label: what columns and rows are.
+        colour_label: what is measured, with its unit.
+        alt: what a reader who cannot see it should know.
+
+    Returns:
+        Picture
+    """
+    values = np.asarray(values)
+    rows, columns = values.shape
+    figure, axes = card(size=(6.4, min(1.2 + 4.6 * rows / columns, 4.6)))
+    shown = axes.imshow(values, aspect="auto", interpolation="nearest", vmin=min(values.min(), 0))
+    axes.grid(visible=False)
+    axes.set(xlabel=x_label, ylabel=y_label, title=title)
+    bar = figure.colorbar(shown, ax=axes, fraction=0.05, pad=0.02)
+    bar.set_label(colour_label, color=neutral("label"), fontsize=9)
+    bar.outline.set_visible(False)
+    return Picture(figure, title, alt)
+
+
+@styled
 def tensor_difference(yours, expected, title="Where do the two differ?"):
     """Two matrices of the same shape side by side, and their difference.
 

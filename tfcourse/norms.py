@@ -1,8 +1,8 @@
 """Norms: LayerNorm and RMSNorm, equal to PyTorch's (lesson 04).
 
 `layer_norm` and `rms_norm` spell the formulas out. The modules run whatever gives the same numbers
-sooner: for LayerNorm PyTorch's kernel, which reads the numbers once; for RMSNorm, where a
-processor has no such kernel, the formula itself.
+sooner: for LayerNorm PyTorch's kernel, which reads the numbers once; for RMSNorm, of which a
+processor has no such kernel, the formula itself in training, else PyTorch's steps without Python.
 """
 
 from __future__ import annotations
@@ -117,7 +117,11 @@ class RMSNorm(nn.Module):
             TypeError: x is no float tensor.
             ValueError: its last axis is not d_model long.
         """
-        return rms_norm(x, self.weight, self.eps)
+        check_last_axis("x", x, self.d_model, "d_model")
+        weight = self.weight
+        if torch.is_grad_enabled() or x.dtype != weight.dtype:
+            return rms_norm(x, weight, self.eps)
+        return F.rms_norm(x, (self.d_model,), weight, self.eps)
 
 
 def _check(x, weight, eps) -> None:

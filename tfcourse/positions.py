@@ -129,10 +129,10 @@ def _turn_neighbours(x: Tensor, angles: Tensor) -> Tensor:
 
 def _turn_halves(x: Tensor, angles: Tensor) -> Tensor:
     """Numbers i and i + d_head / 2: (a, b) becomes (a cos - b sin, b cos + a sin)."""
+    angles = torch.cat([-angles, angles], dim=-1)  # one cosine for both, sines of either sign
     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-    a, b = x.chunk(2, dim=-1)
-    swapped, signed = torch.cat([b, a], dim=-1), torch.cat([-sin, sin], dim=-1)
-    return torch.addcmul(x * torch.cat([cos, cos], dim=-1), swapped, signed)
+    swapped = x.roll(x.shape[-1] // 2, dims=-1)  # (b, a)
+    return torch.addcmul(x * cos, swapped, sin)
 
 
 def stretched_angles(

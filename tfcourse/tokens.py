@@ -8,8 +8,9 @@ al., *Language Models are Unsupervised Multitask Learners*, 2019.
 
 from __future__ import annotations
 
+import codecs
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
 
@@ -137,6 +138,22 @@ class BytePairEncoding:
                 raise ValueError(f"ids must be from 0 to {self.size - 1}. Got {int(i)}.")
             found.append(self.tokens[int(i)])
         return b"".join(found)
+
+    def streamed(self, write: Callable[[str], None] | None = None) -> Callable:
+        """A `watch` for `generate`: writes the first text as it grows, a letter when it is whole.
+
+        Args:
+            write: gets what is new; default: it is printed, without a line end.
+        """
+        write = write or (lambda text: print(text, end="", flush=True))
+        letters, seen = codecs.getincrementaldecoder("utf-8")("replace"), 0
+
+        def watch(written: Sequence[Sequence[int]]) -> None:
+            nonlocal seen
+            new, seen = written[0][seen:], len(written[0])
+            write(letters.decode(self.bytes(new)))
+
+        return watch
 
     def pieces(self, text: str | bytes) -> list[str]:
         """The tokens of a text, each as text, to be looked at."""

@@ -21,6 +21,7 @@ from tfcourse.widgets import (
     Playground,
     RotaryClock,
     SinusoidalEncoding,
+    SizeBudget,
     SoftmaxScale,
 )
 from tfcourse.widgets.activations import curves
@@ -45,6 +46,7 @@ VIEWS = {
     "norms": NormGeometry,
     "activations": Activations,
     "block": BlockShapes,
+    "size budget": SizeBudget,
     "logit lens": lambda: LogitLens(torch.randn(3, 2, 4), ["a", EVIL, "c", "d"], [EVIL, "c"]),
     "next token": lambda: NextToken(torch.randn(2, 4), ["a", EVIL, "c", "d"], [EVIL, ""]),
     "playground": lambda: Playground(

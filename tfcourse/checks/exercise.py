@@ -142,6 +142,7 @@ class Exercise:
         smallest: where all values are smaller, this counts as their size: what is left of larger
             numbers that cancel is rounding. 1 where small results come of numbers around 1.
         exact_zeros: what should be 0 has to be 0, whatever the tolerance.
+        frozen: names of arguments that no gradient may reach.
     """
 
     name: str
@@ -159,6 +160,7 @@ class Exercise:
     tolerance: float = 1e-5
     smallest: float = 0.01
     exact_zeros: bool = False
+    frozen: tuple[str, ...] = ()
 
     def cases(self) -> list[Case]:
         """All cases, the same ones each time: they are made once."""
@@ -196,11 +198,18 @@ def _short(value) -> str:
         return str(tuple(value.shape))
     if is_stand_in(value):
         return f"= {value['mixer']}"
-    if isinstance(value, (list, tuple)) and {type(part) for part in value} & {torch.Tensor, tuple}:
+    if _holds_tensors(value):
         shown = [_short(part) for part in value[:4]]
         shown += [f"… {len(value)} in all"] * (len(value) > 4)
         return ("[{}]" if isinstance(value, list) else "({})").format(", ".join(shown))
     return f"= {value!r}"
+
+
+def _holds_tensors(value) -> bool:
+    """Whether it is a list or tuple with a tensor somewhere in it."""
+    return isinstance(value, (list, tuple)) and any(
+        isinstance(part, torch.Tensor) or _holds_tensors(part) for part in value
+    )
 
 
 def randn(seed: int, *shapes: Sequence[int]) -> list[torch.Tensor]:

@@ -294,7 +294,7 @@ def same(a, b, tolerance: float, smallest: float = 1.0) -> bool:
         return torch.allclose(a, b, rtol=0, atol=tolerance * _size(b, smallest), equal_nan=True)
     if isinstance(b, (tuple, list)):
         return (
-            isinstance(a, (tuple, list))
+            isinstance(a, type(b) if _of_strings(b) else (tuple, list))
             and len(a) == len(b)
             and all(same(x, y, tolerance, smallest) for x, y in zip(a, b, strict=True))
         )
@@ -307,6 +307,11 @@ def same(a, b, tolerance: float, smallest: float = 1.0) -> bool:
     if isinstance(b, float):
         return isinstance(a, (int, float)) and abs(a - b) <= tolerance * max(smallest, abs(b))
     return type(a) is type(b) and a == b
+
+
+def _of_strings(value) -> bool:
+    """A list or tuple of strings: a pair of them is looked up among pairs, so its type counts."""
+    return isinstance(value, (tuple, list)) and all(isinstance(part, str) for part in value)
 
 
 def _half(tensor: torch.Tensor) -> torch.dtype | None:
@@ -433,8 +438,11 @@ def _type_finding(value, right) -> Finding | None:
             f"Your code gave {value!r}; a whole number is expected. `//` divides whole numbers "
             "without leaving them.",
         )
+    if _of_strings(right) and type(value) is type(right):
+        return _odd_one_finding(value, right)
     number = isinstance(right, (int, float)) and isinstance(value, (int, float))
     sequence = isinstance(right, (tuple, list)) and isinstance(value, (tuple, list))
+    sequence = sequence and not _of_strings(right)
     if sequence and len(right) != len(value):
         return Finding("type", f"Your code gave {len(value)} things; {len(right)} are expected.")
     if sequence:
@@ -448,10 +456,24 @@ def _type_finding(value, right) -> Finding | None:
     return Finding("type", f"Your code gave a {_kind(value)}; a {_kind(right)} is expected.")
 
 
+def _odd_one_finding(value, right) -> Finding | None:
+    """In a list or tuple that should hold strings: something else; in a tuple, too many."""
+    odd = [part for part in value if not isinstance(part, str)]
+    if odd:
+        return Finding(
+            "type",
+            f"Your {_kind(value)} holds a {_kind(odd[0])}, {odd[0]!r}; strings are expected.",
+        )
+    if isinstance(right, tuple) and len(value) != len(right):
+        return Finding("type", f"Your code gave a {_kind(value)}; a {_kind(right)} is expected.")
+    return None
+
+
 def _kind(value) -> str:
     if isinstance(value, tuple):
         return f"tuple of {len(value)}"
     words = {torch.Tensor: "tensor", type(None): "None", int: "whole number", float: "number"}
+    words |= {str: "string"}
     return words.get(type(value), type(value).__name__)
 
 
@@ -459,7 +481,7 @@ def _tensors(value, right) -> list[tuple[str, torch.Tensor, torch.Tensor]]:
     """Pairs of tensors to compare, each with a name for it in a sentence."""
     if isinstance(right, torch.Tensor):
         return [("the result", value, right)]
-    if isinstance(right, (tuple, list)):
+    if isinstance(right, (tuple, list)) and not _of_strings(right):
         pairs = []
         for i, (v, r) in enumerate(zip(value, right, strict=True)):
             found = _tensors(v, r)
@@ -538,17 +560,23 @@ def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None
     for case, output, right in zip(cases, outputs, expected_outputs, strict=True):
         if output.changed:
             name = _name_of_changed(exercise, output.changed)
+            key = output.changed[0]
+            given = case.args[key] if isinstance(key, int) else case.kwargs[key]
+            instead = "work on a new tensor (no `_` methods, no writing into it)"
+            if not _float_names(name, given):  # a list of words, say
+                instead = "make a new one, or work on a copy"
             return Finding(
                 "changes-input",
                 f"The values are right, but your code changes `{name}` itself. Whoever called "
-                "it still needs it: work on a new tensor (no `_` methods, no writing into it).",
+                f"it still needs it: {instead}.",
             )
         if case.largest is not None and output.largest > case.largest:
             return Finding(
                 "holds-too-much",
                 f"The values are right, but your tensors hold {output.largest} numbers at one "
                 f"time. That was for {exercise.describe(case)}, where {case.largest} are more than "
-                "enough. What grows with the whole input: a tensor, or a list of them?",
+                "enough. What is so large, or grows with the whole input: a tensor, or a list of "
+                "them?",
             )
         if right.gradients is None:
             continue
@@ -559,9 +587,10 @@ def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None
                 "still needs (`+=`, `[…] =`, a method that ends in `_`). Make a new tensor "
                 "instead, or it cannot be trained.",
             )
-        if output.gradients is None or any(
+        gradients = output.gradients or [None] * len(right.gradients)
+        if any(
             g is None and r is not None and r.any()
-            for g, r in zip(output.gradients, right.gradients, strict=True)
+            for g, r in zip(gradients, right.gradients, strict=True)
         ):
             return Finding(
                 "no-gradient",
@@ -570,10 +599,18 @@ def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None
                 "Somewhere the numbers are taken out of their tensor, and torch can no longer "
                 "follow them: .detach(), .item(), .tolist(), torch.tensor(…), numpy or no_grad.",
             )
+        reached = _frozen_reached(exercise, case, gradients)
+        if reached:
+            return Finding(
+                "not-frozen",
+                f"The values are right, but a gradient reaches `{reached}`, which is frozen: "
+                "training would change it. Its numbers are needed, the way back to it is not.",
+            )
         if case.random:
             continue  # there is one, and it is as random as the value
         smallest = max(exercise.smallest, _rounding(right) / (10 * exercise.tolerance))
-        for g, r in zip(output.gradients, right.gradients, strict=True):
+        names = _names_of_gradients(exercise, case, gradients)
+        for i, (g, r) in enumerate(zip(gradients, right.gradients, strict=True)):
             if r is None or g is None:  # none at all is as good as one of zeros
                 continue
             at = f"That was for {exercise.describe(case)}."
@@ -584,7 +621,8 @@ def _beyond_values(exercise, cases, outputs, expected_outputs) -> Finding | None
                     f"meets such an input once is lost. {at}",
                 )
             if not case.edge and not same(g, r, 10 * exercise.tolerance, smallest):
-                return Finding("gradient", f"The values are right, their gradient is not. {at}")
+                which = f"the gradient of `{names[i]}`" if names else "their gradient"
+                return Finding("gradient", f"The values are right, {which} is not. {at}")
     return None
 
 
@@ -602,6 +640,18 @@ def _rounding(right: Output) -> float:
 
 def _without_gradient(exercise, case, output, right) -> str:
     """The inputs that get none and should, by their names; or all of them."""
+    names = output.gradients and _names_of_gradients(exercise, case, output.gradients)
+    if not names:
+        return "the inputs"
+    pairs = zip(names, output.gradients, right.gradients, strict=True)
+    none = [name for name, g, r in pairs if g is None and r is not None and r.any()]
+    if len(none) == len(names):
+        return "the inputs"
+    return " and ".join([f"`{none[0]}`", *([f"{len(none) - 1} more"] if none[1:] else [])])
+
+
+def _names_of_gradients(exercise, case, gradients) -> list[str]:
+    """What each gradient belongs to, arguments and weights; none where that is not clear."""
     names = [
         name
         for argument, value in zip(exercise.arguments, case.args, strict=False)
@@ -609,13 +659,16 @@ def _without_gradient(exercise, case, output, right) -> str:
     ]
     names += [n for name, value in case.kwargs.items() for n in _float_names(name, value)]
     names += case.weights or {}
-    if output.gradients is None or len(names) != len(output.gradients):
-        return "the inputs"
-    pairs = zip(names, output.gradients, right.gradients, strict=True)
-    none = [name for name, g, r in pairs if g is None and r is not None and r.any()]
-    if len(none) == len(names):
-        return "the inputs"
-    return " and ".join([f"`{none[0]}`", *([f"{len(none) - 1} more"] if none[1:] else [])])
+    return names if len(names) == len(gradients) else []
+
+
+def _frozen_reached(exercise, case, gradients) -> str | None:
+    """An argument that no gradient may reach, and one does."""
+    if not exercise.frozen:
+        return None
+    names = _names_of_gradients(exercise, case, gradients)
+    pairs = zip(names, gradients, strict=False)
+    return next((n for n, g in pairs if n in exercise.frozen and g is not None and g.any()), None)
 
 
 def _float_names(name: str, value) -> list[str]:

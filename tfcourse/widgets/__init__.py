@@ -14,6 +14,7 @@ _WHERE = {
     "Question": "question",
     "RotaryClock": "rotary_clock",
     "SinusoidalEncoding": "sinusoidal_encoding",
+    "SizeBudget": "size_budget",
     "SoftmaxScale": "softmax_scale",
     "View": "view",
 }

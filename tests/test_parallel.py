@@ -1,0 +1,266 @@
+"""Training by several processes: the same losses, a share of the memory, nothing left behind."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+from tfcourse import parallel
+from tfcourse.models import LanguageModel, TransformerConfig
+from tfcourse.parallel import Task, launch
+from tfcourse.tasks import CharacterText, python_manual
+
+SMALL = TransformerConfig(200, 16, 2, 1)
+needs_processes = pytest.mark.skipif(
+    sys.platform == "win32" or not dist.is_available(), reason="torchrun is on Linux and macOS"
+)
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory):
+    """The folder in which `launch` makes its own: processes are known by it."""
+    folder = tmp_path_factory.mktemp("launched")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(folder))
+        yield folder
+
+
+def running(folder):
+    """The command lines that name the folder, looked up without `parallel`."""
+    if sys.platform == "darwin":
+        listed = subprocess.run(["ps", "-A", "-ww", "-o", "command="], capture_output=True)
+        lines = listed.stdout.splitlines()
+    else:
+        lines = []
+        for entry in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                lines.append(entry.read_bytes())
+            except OSError:
+                continue
+    return [line for line in lines if os.fsencode(folder) in line]
+
+
+@pytest.fixture(scope="module")
+def runs(scratch):
+    """Each way once, two at the same time."""
+    wanted = {
+        "one": {},
+        "ddp": {},
+        "fsdp": {},
+        "killed": {"kill_at": 12},
+    }
+    with ThreadPoolExecutor(2) as pool:
+        started = {
+            name: pool.submit(launch, "fsdp" if more else name, device="cpu", **more)
+            for name, more in wanted.items()
+        }
+        return {name: future.result() for name, future in started.items()}
+
+
+def difference(run, other):
+    assert len(run.losses) == len(other.losses) == 20
+    return max(abs(a - b) for a, b in zip(run.losses, other.losses, strict=True))
+
+
+# --- the bars -----------------------------------------------------------------------------------
+
+
+@needs_processes
+def test_one_process_learns(runs):
+    losses = runs["one"].losses
+    assert losses[0] > 4.0
+    assert losses[-1] < losses[0] - 1.0
+    assert len(runs["one"].processes) == 1
+
+
+@needs_processes
+@pytest.mark.parametrize("way", ["ddp", "fsdp"])
+def test_two_processes_have_the_losses_of_one(runs, way):
+    assert [process.rank for process in runs[way].processes] == [0, 1]
+    assert difference(runs[way], runs["one"]) <= 1e-5
+
+
+@needs_processes
+def test_what_each_process_holds(runs):
+    whole = runs["one"].processes[0]
+    assert whole.weight_bytes == 4 * whole.parameters
+    assert whole.moment_bytes == 2 * whole.weight_bytes
+    for process in runs["ddp"].processes:
+        assert process.parameters == whole.parameters
+        assert process.moment_bytes == whole.moment_bytes
+    shares = runs["fsdp"].processes
+    assert sum(process.parameters for process in shares) == whole.parameters
+    for process in shares:
+        assert process.parameters <= 0.6 * whole.parameters
+        assert process.weight_bytes <= 0.6 * whole.weight_bytes
+        assert process.moment_bytes <= 0.6 * whole.moment_bytes
+
+
+@needs_processes
+def test_a_killed_process_and_a_run_that_goes_on(runs):
+    killed, whole = runs["killed"], runs["fsdp"]
+    assert (whole.restarts, whole.resumed) == (0, 0)
+    assert (killed.restarts, killed.resumed) == (1, 10)  # the last checkpoint before step 12
+    assert difference(killed, whole) <= 1e-6
+    assert killed.seconds > whole.seconds
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """What torchrun tells the only process of a run, told to this one."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    told = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "TORCHELASTIC_RESTART_COUNT": 0}
+    for name, value in (told | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}).items():
+        monkeypatch.setenv(name, str(value))
+    with torch.random.fork_rng(devices=[]):
+        yield
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def plain_losses(task):
+    """A loop that knows nothing of processes and checkpoints."""
+    text = CharacterText(python_manual())
+    torch.manual_seed(task.seed)
+    model = LanguageModel(task.config).small_embeddings()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=task.learning_rate, weight_decay=0.0)
+    losses = []
+    for step in range(task.steps):
+        inputs, targets = task.share(text, step, 0)
+        loss = F.cross_entropy(model(inputs).mT, targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@needs_processes
+@pytest.mark.parametrize(("wrote", "resumes"), [("fsdp", "one"), ("one", "ddp"), ("ddp", "fsdp")])
+def test_a_checkpoint_serves_every_way(alone, tmp_path, wrote, resumes):
+    """Stopped after the third step, the last checkpoint after the second; with tied weights."""
+    config = TransformerConfig(200, 16, 2, 1, tied=True)
+    task = Task(wrote, 1, steps=3, save_every=2, device="cpu", config=config)
+    parallel.train(task, tmp_path)
+    whole = replace(task, way=resumes, steps=6)
+    parallel.train(whole, tmp_path)
+    found = json.loads((tmp_path / "result.json").read_text())
+    assert found["resumed"] == 2
+    assert found["losses"] == pytest.approx(plain_losses(whole), abs=1e-6)
+
+
+# --- when it does not go well -------------------------------------------------------------------
+
+
+@needs_processes
+def test_a_process_that_fails_says_why(scratch):
+    short = TransformerConfig(200, 16, 2, 1, positions="learned", max_tokens=8)
+    with pytest.raises(RuntimeError, match=r"one, 1 process: failed\.(.|\n)*ValueError: .*8"):
+        launch("one", device="cpu", config=short)
+    assert running(scratch) == []
+    assert list(scratch.glob("tfcourse-*")) == []
+
+
+@needs_processes
+def test_a_run_that_takes_too_long_is_ended(scratch):
+    began = time.monotonic()
+    with pytest.raises(TimeoutError, match="ddp, 2 processes: not done after seconds=9"):
+        launch("ddp", device="cpu", steps=1_000_000, seconds=9, config=SMALL)
+    assert time.monotonic() - began < 60
+    assert running(scratch) == []
+    assert list(scratch.glob("tfcourse-*")) == []
+
+
+@needs_processes
+def test_processes_without_a_parent_are_ended(tmp_path):
+    """What torchrun leaves behind where it is killed: sessions of their own."""
+    code = "import subprocess, sys; subprocess.Popen(sys.argv[1:], start_new_session=True)"
+    sleeper = [sys.executable, "-c", "import time; time.sleep(600)", str(tmp_path)]
+    parent = subprocess.Popen([sys.executable, "-c", code, *sleeper])
+    parent.wait()
+    assert len(running(tmp_path)) == 1
+    parallel._end(parent, tmp_path)
+    for _ in range(50):
+        if not running(tmp_path):
+            break
+        time.sleep(0.1)
+    assert running(tmp_path) == []
+
+
+def test_what_another_torchrun_left_does_not_reach_ours(monkeypatch, tmp_path):
+    for name in ("RANK", "MASTER_PORT", "LOCAL_RANK", "PET_NNODES", "TORCHELASTIC_RUN_ID"):
+        monkeypatch.setenv(name, "7")
+    found = parallel._environment(tmp_path)
+    assert not {"RANK", "MASTER_PORT", "LOCAL_RANK", "PET_NNODES", "TORCHELASTIC_RUN_ID"} & {*found}
+    assert found["PATH"] == os.environ["PATH"]
+
+
+# --- shares and settings ------------------------------------------------------------------------
+
+
+def test_the_shares_make_the_batch():
+    text = CharacterText(python_manual()[:20_000])
+    whole, after = Task("one", 1).share(text, 3, 0)
+    shares = [Task("ddp", 4).share(text, 3, rank) for rank in range(4)]
+    assert {tuple(inputs.shape) for inputs, _ in shares} == {(2, 64)}
+    assert torch.equal(torch.cat([inputs for inputs, _ in shares]), whole)
+    assert torch.equal(torch.cat([targets for _, targets in shares]), after)
+    assert torch.equal(whole[:, 1:], after[:, :-1])
+    assert not torch.equal(Task("one", 1).share(text, 4, 0)[0], whole)
+    assert not torch.equal(Task("one", 1, seed=1).share(text, 3, 0)[0], whole)
+
+
+@pytest.mark.parametrize(
+    ("way", "settings", "error", "said"),
+    [
+        ("tp", {}, ValueError, "way must be one of one, ddp, fsdp. Got 'tp'"),
+        ("ddp", {"processes": 0}, ValueError, "processes must be at least 1. Got 0"),
+        ("ddp", {"processes": 2.0}, TypeError, "processes must be an int. Got 2.0"),
+        ("one", {"processes": 2}, ValueError, 'processes must be 1 where way is "one". Got 2'),
+        ("ddp", {"processes": 3}, ValueError, "batch must be a multiple of processes=3.*Got 8"),
+        ("fsdp", {"kill_at": 20}, ValueError, "kill_at must be below steps=20. Got 20"),
+        ("fsdp", {"kill_at": -1}, ValueError, "kill_at must be at least 0"),
+        ("fsdp", {"steps": 0}, ValueError, "steps must be at least 1"),
+        ("fsdp", {"seed": "a"}, TypeError, "seed must be an int"),
+        ("fsdp", {"device": "tpu"}, ValueError, "device must be None, 'cpu' or 'cuda'. Got 'tpu'"),
+        ("fsdp", {"seconds": "long"}, TypeError, "seconds must be a number"),
+        ("fsdp", {"config": 3}, TypeError, "config must be a TransformerConfig or None. Got int"),
+        (
+            "fsdp",
+            {"config": TransformerConfig(200, 16, 2, 1, dropout=0.1)},
+            ValueError,
+            "config must have dropout=0.*Got dropout=0.1",
+        ),
+    ],
+)
+def test_bad_settings(way, settings, error, said, monkeypatch):
+    monkeypatch.setattr(parallel, "_torchrun", lambda *_: pytest.fail("it was started"))
+    with pytest.raises(error, match=said):
+        launch(way, **settings)
+
+
+def test_windows_is_told(monkeypatch):
+    monkeypatch.setattr(parallel.sys, "platform", "win32")
+    with pytest.raises(RuntimeError, match="launch needs torchrun.*Linux and macOS"):
+        launch("ddp")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU with CUDA")
+def test_on_a_gpu(scratch):
+    """NCCL, with a share that is the whole."""
+    one, sharded = launch("one", device="cuda"), launch("fsdp", processes=1, device="cuda")
+    assert {run.processes[0].device for run in (one, sharded)} == {"cuda:0"}
+    assert difference(one, sharded) <= 1e-5

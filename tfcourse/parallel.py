@@ -1,0 +1,451 @@
+"""Training by several processes under torchrun: data parallel and sharded (lesson 12).
+
+Every process computes the gradients of its share of the batch. Data parallel (Li et al., *PyTorch
+Distributed*, 2020): each holds the whole model, and the gradients are averaged. Sharded (FSDP, Zhao
+et al., 2023, after ZeRO, Rajbhandari et al., 2020): each holds a share of every weight, gradient
+and moment, and the weights of a block are gathered just before they are used.
+
+`launch` is called from a notebook. It starts torchrun, which starts the processes, which run this
+module's `train`:
+
+    run = launch("fsdp", processes=2)
+    run.losses, run.processes[0].parameters
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from tfcourse import checkpoints
+from tfcourse.arguments import check_count, check_number
+from tfcourse.device import pick_device
+from tfcourse.models import LanguageModel, TransformerConfig
+from tfcourse.tasks import CharacterText, python_manual
+from tfcourse.training import adamw
+
+WAYS = ("one", "ddp", "fsdp")
+MOMENTS = ("exp_avg", "exp_avg_sq")  # AdamW's, as PyTorch calls them
+
+
+@dataclass(frozen=True)
+class Process:
+    """What one process holds between two steps.
+
+    Attributes:
+        rank: its number, from 0.
+        device: where it computes.
+        parameters: how many numbers of the model it holds.
+        weight_bytes, moment_bytes: memory of those, and of AdamW's two moments of each.
+    """
+
+    rank: int
+    device: str
+    parameters: int
+    weight_bytes: int
+    moment_bytes: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came out of `launch`.
+
+    Attributes:
+        way: as it was asked for.
+        losses: of every step in nats a token, the mean over all tokens of all processes.
+        processes: what each of them held, in the order of their ranks.
+        restarts: how often torchrun started the processes again.
+        resumed: the step at which they began when they were last started; 0: at the beginning.
+        seconds: from the call to the end, the start of Python in each process included.
+    """
+
+    way: str
+    losses: list[float]
+    processes: list[Process]
+    restarts: int
+    resumed: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Task:
+    """What decides about a run; see `launch`."""
+
+    way: str
+    processes: int
+    steps: int = 20
+    batch: int = 8
+    tokens: int = 64
+    learning_rate: float = 3e-3
+    seed: int = 0
+    save_every: int = 5
+    kill_at: int | None = None
+    device: str | None = None
+    config: TransformerConfig | None = None
+
+    def __post_init__(self):
+        if self.way not in WAYS:
+            raise ValueError(f"way must be one of {', '.join(WAYS)}. Got {self.way!r}.")
+        for name in ("processes", "steps", "batch", "tokens", "save_every"):
+            check_count(name, getattr(self, name))
+        check_count("seed", self.seed, least=0)
+        check_number("learning_rate", self.learning_rate, 0.0, math.inf)
+        if self.way == "one" and self.processes != 1:
+            raise ValueError(f'processes must be 1 where way is "one". Got {self.processes}.')
+        if self.batch % self.processes:
+            raise ValueError(
+                f"batch must be a multiple of processes={self.processes}: the gradients are "
+                "averaged over processes, which is the gradient of the mean over all tokens only "
+                f"where each process has as many tokens. Got {self.batch}."
+            )
+        if self.kill_at is not None:
+            check_count("kill_at", self.kill_at, least=0)
+            if self.kill_at >= self.steps:
+                raise ValueError(f"kill_at must be below steps={self.steps}. Got {self.kill_at}.")
+        if self.device not in (None, "cpu", "cuda"):
+            raise ValueError(f"device must be None, 'cpu' or 'cuda'. Got {self.device!r}.")
+        if self.config is not None:
+            self._check_config()
+
+    def _check_config(self) -> None:
+        if not isinstance(self.config, TransformerConfig):
+            raise TypeError(
+                f"config must be a TransformerConfig or None. Got {type(self.config).__name__}."
+            )
+        if self.config.dropout:
+            raise ValueError(
+                "config must have dropout=0: each process would drop other numbers, so that no two "
+                f"ways could be compared. Got dropout={self.config.dropout}."
+            )
+
+    @property
+    def max_restarts(self) -> int:
+        """How often torchrun may start the processes again."""
+        return 0 if self.kill_at is None else 1
+
+    def share(
+        self, text: CharacterText, step: int, rank: int
+    ) -> tuple[Int[Tensor, "share tokens"], Int[Tensor, "share tokens"]]:
+        """The texts of one process at one step, and what follows each token of them.
+
+        Every process draws the whole batch, so nothing has to be sent; and it depends on the step
+        alone, so a run that is resumed reads what it would have read.
+        """
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
+        inputs, targets = text.batch(self.batch, self.tokens, generator)
+        return inputs.chunk(self.processes)[rank], targets.chunk(self.processes)[rank]
+
+
+# --- in the notebook: start the processes, wait, read what came out ---------------------------
+
+
+def launch(way: str, *, processes: int | None = None, seconds: float = 300.0, **settings) -> Run:
+    """Train a `LanguageModel` on Python's manual by several processes under torchrun.
+
+    The processes stay on this machine and end with this call, however it ends.
+
+    Args:
+        way: "one", a plain loop in one process; "ddp", data parallel; "fsdp", sharded (FSDP2).
+        processes: how many; default: 1 for "one", else 2.
+        seconds: the longest that it may take.
+        **settings: steps. batch, texts a step of all processes together, and tokens of each.
+            learning_rate of AdamW. seed of the first weights and the texts. save_every so many
+            steps a checkpoint is written. kill_at, the step at which the last process kills itself
+            the first time; torchrun then starts all of them again, and they go on from the last
+            checkpoint. device, "cpu" (they then talk over gloo) or "cuda" (a GPU each, over NCCL);
+            default: CUDA where there are enough GPUs for all, else the CPU. config, a
+            `TransformerConfig` without dropout; default: 3 layers, d_model 64, 4 heads.
+
+    Raises:
+        TypeError, ValueError: a setting is of the wrong type or out of range; batch is no multiple
+            of processes.
+        TimeoutError: it took longer than `seconds`.
+        RuntimeError: a process failed; the sentence ends with its last lines. Or this machine has
+            no torchrun.
+    """
+    task = Task(way, (1 if way == "one" else 2) if processes is None else processes, **settings)
+    check_number("seconds", seconds, 0.0, math.inf)
+    if sys.platform == "win32" or not dist.is_available():
+        raise RuntimeError(
+            "launch needs torchrun with gloo, which PyTorch has on Linux and macOS. On Windows, "
+            "run this in WSL."
+        )
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(
+        prefix="tfcourse-parallel-", ignore_cleanup_errors=True
+    ) as name:
+        folder = Path(name)
+        (folder / "task.json").write_text(json.dumps(asdict(task)))
+        code = _torchrun(task, folder, seconds)
+        who = f"{way}, {task.processes} process{'es' * (task.processes > 1)}:"
+        if code is None:
+            raise TimeoutError(
+                f"{who} not done after seconds={seconds:g}, and ended. Give more seconds, or fewer "
+                f"steps. The last lines:\n{_last_words(task, folder)}"
+            )
+        if code:
+            raise RuntimeError(f"{who} failed. The last lines:\n{_last_words(task, folder)}")
+        found = json.loads((folder / "result.json").read_text())
+    found["processes"] = [Process(**held) for held in found["processes"]]
+    return Run(way, **found, seconds=time.monotonic() - began)
+
+
+def _torchrun(task: Task, folder: Path, seconds: float) -> int | None:
+    """Run `train` in so many processes; torchrun's exit code, None where it took too long."""
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone",
+        "--local-addr", "127.0.0.1",  # a look-up of the machine's name may need a network
+        "--nproc-per-node", str(task.processes),
+        "--max-restarts", str(task.max_restarts),
+        "--log-dir", str(folder / "logs"),
+        "-m", "tfcourse.parallel", str(folder), str(math.ceil(seconds)),
+    ]  # fmt: skip
+    with open(folder / "said.txt", "wb") as said:
+        torchrun = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=_environment(folder),
+            stdin=subprocess.DEVNULL,
+            stdout=said,  # a file, not a pipe: a pipe stays open as long as any process holds it
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            return torchrun.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            _end(torchrun, folder)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Ours, without what another torchrun or pytest left in it, for processes on one machine."""
+    strange = ("TORCHELASTIC_", "PET_", "MASTER_", "LOCAL_", "GROUP_", "ROLE_", "PYTEST_")
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(strange) and name not in ("RANK", "WORLD_SIZE")
+    }
+    return kept | {
+        "OMP_NUM_THREADS": "1",  # as many processes as cores is common: each takes one
+        "TMPDIR": str(folder),  # torch leaves caches there
+        "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
+    }
+
+
+def _last_words(task: Task, folder: Path, lines: int = 8) -> str:
+    """The end of what the process that failed first has said, or else all of them and torchrun."""
+    first = folder / _failed(task.max_restarts)
+    words = (first if first.exists() else folder / "said.txt").read_text(errors="replace")
+    return "\n".join(words.rstrip().split("\n")[-lines:])
+
+
+def _end(torchrun: subprocess.Popen, folder: Path) -> None:
+    """End torchrun and all that it started."""
+    if torchrun.poll() is None:
+        torchrun.terminate()  # it ends its processes itself
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            torchrun.wait(5)
+    torchrun.kill()  # before the rest, so that it starts nothing again
+    # What is left has sessions of its own, and no parent: it is known by the folder alone.
+    for process in _named(folder):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    torchrun.wait()
+
+
+def _named(folder: Path) -> Iterator[int]:
+    """The processes whose command line holds the folder."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended meanwhile, or is somebody else's
+            if os.fsencode(folder) in (entry / "cmdline").read_bytes():
+                yield int(entry.name)
+    if sys.platform == "darwin":  # no /proc
+        listed = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,command="], capture_output=True)
+        for line in listed.stdout.splitlines():
+            if os.fsencode(folder) in line:
+                yield int(line.split()[0])
+
+
+# --- in each process --------------------------------------------------------------------------
+
+
+def train(task: Task, folder: Path) -> None:
+    """What each process runs: join the others, train, write what came out.
+
+    A checkpoint in the folder is resumed from, whatever way and number of processes wrote it.
+    """
+    device = _join(task)
+    rank, restarts = dist.get_rank(), _restarts()
+    text, checkpoint = CharacterText(python_manual()), folder / "checkpoint.safetensors"
+    torch.manual_seed(task.seed)  # the same first weights in every process
+    config = task.config or TransformerConfig(len(text.vocabulary), 64, 4, 3)
+    model = LanguageModel(config).small_embeddings().to(device)
+    forward = _spread(model, task.way, device)
+    optimizer = adamw(model.parameters(), task.learning_rate, weight_decay=0.0)
+    losses = _restore(checkpoint, model, optimizer)
+    resumed = len(losses)
+    for step in range(resumed, task.steps):
+        if step == task.kill_at and restarts == 0 and rank == task.processes - 1:
+            os.kill(os.getpid(), signal.SIGKILL)  # no warning, no clean-up: a machine that is lost
+        inputs, targets = (part.to(device) for part in task.share(text, step, rank))
+        loss = F.cross_entropy(forward(inputs).flatten(0, 1), targets.flatten())
+        optimizer.zero_grad()
+        loss.backward()  # here the gradients are averaged over the processes
+        optimizer.step()
+        losses.append(_mean(loss))
+        if (step + 1) % task.save_every == 0:
+            _save(checkpoint, model, optimizer, losses)
+    held: list = [None] * task.processes
+    dist.all_gather_object(held, asdict(_held(model, optimizer, rank, device)))
+    if rank == 0:
+        found = {"losses": losses, "processes": held, "restarts": restarts, "resumed": resumed}
+        (folder / "result.json").write_text(json.dumps(found))
+    dist.destroy_process_group()
+
+
+def _join(task: Task) -> torch.device:
+    """Meet the other processes; the device of this one."""
+    gpus = torch.cuda.device_count()
+    if task.device == "cuda" and gpus < task.processes:
+        raise ValueError(
+            f"device must be None or 'cpu': there are {gpus} GPUs for {task.processes} processes. "
+            "Got 'cuda'."
+        )
+    on_gpu = (task.device or pick_device().type) == "cuda" and gpus >= task.processes
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if on_gpu else torch.device("cpu")
+    if on_gpu:
+        torch.cuda.set_device(device)
+    # Torchrun's store outlives a restart. Without a part of its own, each attempt finds in it the
+    # addresses of processes that are gone, and now and then calls them.
+    store, rank, processes = next(dist.rendezvous("env://"))
+    store = dist.PrefixStore(f"attempt {_restarts()}", store)
+    backend = "nccl" if on_gpu else "gloo"
+    dist.init_process_group(backend, store=store, rank=rank, world_size=processes)
+    return device
+
+
+def _spread(model: LanguageModel, way: str, device: torch.device) -> nn.Module:
+    """The module to call in place of the model; the model's own parameters are those trained."""
+    if way == "ddp":
+        return nn.parallel.DistributedDataParallel(model)
+    if way == "fsdp":
+        # Imported here, as it takes two seconds: the notebook does not need it.
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+        for block in model.blocks:  # gathered one after the other, never all at once
+            fully_shard(block, mesh=mesh)
+        fully_shard(model, mesh=mesh)  # what is left: embedding, last norm, head
+    return model
+
+
+def _mean(loss: Tensor) -> float:
+    """The mean of the processes' losses: of all tokens, as each has as many."""
+    total = loss.detach().clone()
+    dist.all_reduce(total)
+    return total.item() / dist.get_world_size()
+
+
+def _held(model: nn.Module, optimizer, rank: int, device: torch.device) -> Process:
+    weights = [_local(p) for p in model.parameters()]
+    moments = [_local(state[name]) for state in optimizer.state.values() for name in MOMENTS]
+    return Process(
+        rank=rank,
+        device=str(device),
+        parameters=sum(w.numel() for w in weights),
+        weight_bytes=sum(w.nbytes for w in weights),
+        moment_bytes=sum(m.nbytes for m in moments),
+    )
+
+
+# --- checkpoints: whole tensors, whatever way they are spread ----------------------------------
+
+
+def _save(file: Path, model: nn.Module, optimizer, losses: list[float]) -> None:
+    """Weights, AdamW's state and the losses so far, written by process 0."""
+    tensors = {}
+    for name, p in model.named_parameters():
+        tensors[f"weight.{name}"] = _whole(p)
+        tensors |= {f"{key}.{name}": _whole(x) for key, x in optimizer.state[p].items()}
+    if dist.get_rank() == 0:
+        checkpoints.write(file, tensors, {"losses": losses})
+
+
+@torch.no_grad()
+def _restore(file: Path, model: nn.Module, optimizer) -> list[float]:
+    """Go on where `_save` was called; the losses so far, none where there is no file."""
+    if not file.exists():
+        return []
+    tensors, about = checkpoints.read(file)
+    for name, p in model.named_parameters():
+        p.copy_(_spread_like(p, tensors[f"weight.{name}"]))
+        moments = {key: _spread_like(p, tensors[f"{key}.{name}"]) for key in MOMENTS}
+        optimizer.state[p] = {"step": tensors[f"step.{name}"], **moments}
+    return about["losses"]
+
+
+def _whole(tensor: Tensor) -> Tensor:
+    """All of a tensor, gathered where it is sharded: every process has to ask for it."""
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+
+def _local(tensor: Tensor) -> Tensor:
+    """What this process holds of a tensor."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def _spread_like(parameter: Tensor, whole: Tensor) -> Tensor:
+    """A whole tensor on the device of a parameter, sharded as that is."""
+    whole = whole.to(parameter.device)
+    if not hasattr(parameter, "placements"):
+        return whole
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(whole, parameter.device_mesh, parameter.placements)
+
+
+def main(folder: Path, seconds: int) -> None:
+    """Read the task that `launch` wrote, and train."""
+    signal.alarm(seconds)  # no process outlives its time, should the notebook have died
+    found = json.loads((folder / "task.json").read_text())
+    if found["config"] is not None:
+        found["config"] = checkpoints.config_from(found["config"], "task.json")
+    try:
+        train(Task(**found), folder)
+    except Exception:
+        # The first to fail makes the file; the others fail as they have lost it, and say just that.
+        with contextlib.suppress(FileExistsError), open(folder / _failed(_restarts()), "x") as file:
+            traceback.print_exc(file=file)
+        raise
+
+
+def _restarts() -> int:
+    """How often torchrun has started the processes again."""
+    return int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+
+
+def _failed(restarts: int) -> str:
+    return f"failed-{restarts}.txt"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
