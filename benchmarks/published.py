@@ -27,7 +27,7 @@ from tfcourse.tasks import python_manual
 PROMPTS = (
     "The capital of France is", "Once upon a time", "def fib(n):", "2 + 2 =", "Der Hund",
 )  # fmt: skip
-WRITTEN, READ = 32, 256  # tokens that are written one by one; that are read at once
+WRITTEN, READ = 64, 256  # tokens that are written one by one; that are read at once
 BIG = 2**27  # float32 numbers, 512 MiB: many times what the caches hold
 OURS, THEIRS = "ours, float32", "Hugging Face, float32"
 LIMITS = ("a sum", "a matrix times a vector")
@@ -76,7 +76,7 @@ def side_by_side(works, rounds):
     return times
 
 
-def writing(models, theirs, prompt, rounds=11):
+def writing(models, theirs, prompt, rounds=9):
     """Tokens a second of one text, greedy, with a cache; and of one that only reads the weights."""
     works = {
         name: lambda model=model: generate(model, [prompt], WRITTEN, temperature=0)

@@ -218,15 +218,18 @@ for text, its_pieces in reading("cut", theirs, tokens).items():
 # falls apart into its bytes (shown as two hexadecimal digits each). Its users pay for it: the same
 # sentence takes more tokens, so more time, and fills the model's window sooner.
 #
-# And why do such models fail at counting letters? Here is what the model gets to see of the word:
-
-# %%
-word = " strawberry"
-seen = published.cut(theirs, tokens, [word])[word] if tokens else [word]
-print(f"the text: {word!r}; what comes in: {len(seen)} token(s), {seen}")
+# And why do such models fail at counting letters?
 
 # %%
 quiz("11-letters")
+
+# %% [markdown]
+# Here is what the model gets to see, and for each of these pieces only a number comes in:
+
+# %% tags=["after-prediction"]
+question = published.CUT[0]
+print(f"the text:      {question}")
+print(f"what comes in: {reading('cut', theirs, tokens)[question]}")
 
 # %% [markdown]
 # A number for each token, and a row of the embedding for each number. The letters of a token stand

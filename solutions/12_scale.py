@@ -173,7 +173,7 @@ for devices in (1, 2, 8, 64):
 # %% [markdown]
 # ![](drawings/sharding.svg)
 #
-# So what one device can run, eight can hardly train. And that is without the **activations**: what
+# So what a device can run, it cannot train by far. And that is without the **activations**: what
 # each sub-layer has to remember until the gradient comes back. They grow with batch and length, and
 # often they are the larger part. *Checkpointing* keeps only what enters each block, and computes
 # the rest a second time. Try it: how many devices of 80 GB does Llama-7B need, with texts of 2048
@@ -190,10 +190,10 @@ SizeBudget("llama-7b", learn=True)
 # When a model *writes*, tokens come one after the other, and every weight comes anew for each.
 #
 # So take a matrix, and multiply it with 1 vector, with 2, with 4, … at once. **Predict**: how much
-# longer do 16 vectors take than one?
+# longer do 32 vectors take than one?
 
 # %%
-quiz("12-sixteen")
+quiz("12-thirty-two")
 
 # %% tags=["after-prediction"]
 width = 4096
@@ -411,9 +411,10 @@ print("tiles of 64 keys give what the fused kernel gives, to 1e-5:", bool(tile_g
 # %% [markdown]
 # ## Several processes, one model
 #
-# Now to training on many devices. The simplest way is **data parallelism**: each process has the
-# whole model and a share of the texts. After the way back the gradients are averaged over the
-# processes (an *all-reduce*), so all take the same step, and their weights stay equal.
+# Now to training on many devices. The simplest way is [**data
+# parallelism**](glossary.ipynb#cell-id=data-parallelism): each process has the whole model and a
+# share of the texts. After the way back the gradients are averaged over the processes (an
+# *all-reduce*), so all take the same step, and their weights stay equal.
 #
 # ### Find the bug · processes with unequal texts
 #

@@ -248,7 +248,7 @@ def test_words_that_the_guide_quotes_are_said():
 
 def plan():
     """For each week: its lessons with their minutes, what comes besides, all of it, what is due."""
-    rows = re.findall(r"^\| (\d) \| (\[.*)\|$", CLASSROOM, re.MULTILINE)
+    rows = re.findall(r"^\| (\d+) \| (\[.*)\|$", CLASSROOM, re.MULTILINE)
     for number, row in rows:
         lessons, besides, home, due = (cell.strip() for cell in row.split("|"))
         named = re.findall(r"\[(\d\d)\]\(\.\./notebooks/(\w+)\.ipynb\) (\d+)", lessons)
@@ -259,7 +259,7 @@ def plan():
 
 def test_the_plan_has_every_lesson_once_with_its_own_minutes():
     weeks = list(plan())
-    assert [week for week, *_ in weeks] == list(range(1, 9))
+    assert [week for week, *_ in weeks] == list(range(1, 11))
     named = [row for _, rows, *_ in weeks for row in rows]
     assert [name for _, name, _ in named] == LESSONS
     for number, name, minutes in named:
@@ -289,8 +289,8 @@ def test_the_plans_graded_exercises_have_their_points():
 
 
 def test_the_topics_are_told_for_every_week_and_the_class_is_as_long_as_it_says():
-    topics = re.findall(r"^\| (\d) \| [A-Z][^|\[]+\|$", CLASSROOM, re.MULTILINE)
-    assert topics == [str(week) for week in range(1, 9)]
+    topics = re.findall(r"^\| (\d+) \| [A-Z][^|\[]+\|$", CLASSROOM, re.MULTILINE)
+    assert topics == [str(week) for week in range(1, 11)]
     parts = re.search(r"\*\*A class of (\d+) minutes:\*\*(.*?)\n\n", CLASSROOM, re.DOTALL)
     assert sum(map(int, re.findall(r"\b(\d+), ", parts[2]))) == int(parts[1])
 

@@ -278,8 +278,10 @@ def _less_and_less(results):
         f"unseen days, full − LoRA {learned} nats; bits per byte of the manual, after − before: "
         f"LoRA {more[LORA]}, full {more[FULL]}; LoRA − full {gap}"
     )
-    only_if = ("it speaks of learning alone", "it speaks of forgetting alone")
-    return Judged(said, *_both(lower(learned), lower(gap), only_if))
+    halves = {lower(learned), lower(gap)}
+    if NOT_HERE in halves:
+        return Judged(said, NOT_HERE)
+    return Judged(said, HOLDS if halves == {HOLDS} else CANNOT_TELL)
 
 
 _PAPER = {
@@ -320,9 +322,10 @@ CLAIMS = (
         quote="LoRA Learns Less and Forgets Less",
         rule=f"{_HERE} Learns less: its loss on unseen days is higher than that of full "
         f"fine-tuning. Forgets less: {WINDOWS} windows of Python's manual then cost it fewer bits "
-        "per byte. By the 95% intervals of the paired differences. Both: holds. Neither: does not. "
-        "One holds and the other does not: holds only if. (The paper's models are 50 times as "
-        "large and learn programming and mathematics.)",
+        "per byte. By the 95% intervals of the paired differences. Holds if both do; does not if "
+        "one surely does not. (An earlier rule judged the halves apart; this one was written when "
+        "both sets of seeds were known. The paper's models are 50 times as large and learn "
+        "programming and mathematics.)",
         judge=_less_and_less,
         source="Biderman et al., LoRA Learns Less and Forgets Less, 2024",
         link="https://arxiv.org/abs/2405.09673",

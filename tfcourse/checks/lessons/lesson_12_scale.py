@@ -1532,20 +1532,20 @@ QUESTIONS = [
         ),
     ),
     Item(
-        "12-sixteen",
+        "12-thirty-two",
         LESSON,
-        "One matrix times 16 vectors: how much longer does it take than times one vector?",
+        "One matrix times 32 vectors: how much longer does it take than times one vector?",
         (
             Option(
-                "16 times as long",
-                "The operations are 16 times as many. But what was it waiting for?",
+                "32 times as long",
+                "The operations are 32 times as many. But what was it waiting for?",
             ),
             Option(
-                "clearly less than 16 times as long",
+                "clearly less than 32 times as long",
                 "Yes: the matrix comes from memory once, for all of them.",
                 right=True,
             ),
-            Option("more than 16 times as long", "What comes from memory can be used again."),
+            Option("more than 32 times as long", "What comes from memory can be used again."),
         ),
     ),
     Item(
