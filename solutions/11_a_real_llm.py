@@ -5,9 +5,9 @@
 #
 # **Can the functions that you wrote run a model that other people have trained?** You have written
 # attention, rotary positions, a norm, a gated MLP, a cache. Each of them passed a check. In this
-# lesson they get the weights of SmolLM2-135M, a language model that Hugging Face published in 2025:
-# 30 blocks, 134.5 million numbers, of the same kind as Llama. If one sign is wrong anywhere, it
-# talks nonsense.
+# lesson they get the weights of SmolLM2-135M-Instruct, a small language model by Hugging Face (the
+# paper is of 2025): 30 blocks, 134.5 million numbers, of the same kind as Meta's Llama. If one of
+# your functions is wrong, it talks nonsense.
 #
 # Before it can read, its text must become tokens, so you write byte-pair encoding first. When it
 # speaks, you look inside: at its heads, its stream, and what breaks when a part is taken out. In
@@ -15,8 +15,8 @@
 #
 # *About 150 minutes. You need: lessons [02](02_multi_head_attention.ipynb) to
 # [05](05_feed_forward.ipynb) (the parts), [09](09_language_model.ipynb) (generation, the cache) and
-# [10](10_inside_the_heads.ipynb) (heads, the lens). The weights are 180 MB: `make pretrained`
-# fetches them. Without them the lesson runs too, and shows what was recorded.*
+# [10](10_inside_the_heads.ipynb) (heads, the lens). The weights of both models are 180 MB: `make
+# pretrained` fetches them. Without them the lesson runs too, and shows what was recorded.*
 
 # %%
 import time
@@ -133,11 +133,11 @@ for _ in range(8):
 #
 # How is a new word cut? In the way in which training would have cut it. `piece` is a string.
 # `merges` are the pairs that training has merged, the first one first. Begin with single letters.
-# Of all pairs that stand in the piece now, take the one that was found *first* in training, and
-# merge it everywhere in the piece. Then look again, until no pair is left that was ever merged.
-# Give the list of tokens.
+# Of all pairs that stand in the piece now, take the one that was found first in training, and merge
+# it everywhere in the piece. Then look again, until no pair is left that was ever merged. Give the
+# list of tokens.
 #
-# The code below often gets it right, and not always.
+# The code below often gets it right, but not always.
 
 
 # %% exercise="encode_piece" difficulty=2 minutes=12
@@ -165,7 +165,8 @@ for word in (" lowest", " slowest", " news"):
     print(f"{word!r}:", encode_piece(word, merges))
 
 # %% [markdown]
-# The training text has no ` lowest`, and yet it is cut where you would have cut it.
+# The training text has no ` lowest`, and yet it is cut where you would have cut it. ` slowest`
+# falls into letters: training has found ` low` with its space, and never inside a word.
 #
 # A real one begins with the 256 [bytes](glossary.ipynb#cell-id=bits-per-byte) of UTF-8 in place of
 # letters (Radford et al., 2019). Then *every* text has tokens, in any script, and also what is no
@@ -192,8 +193,9 @@ print("the 1st, 2nd, 45th, 245th, 745th and 1745th merge:", *map(repr, late))
 # ## What SmolLM2 reads
 #
 # SmolLM2 has 49,152 tokens, found in the same way in a great deal of text. Now the weights: where
-# they are not installed, the cell says how to get them, and all that follows shows what was
-# recorded with them.
+# they are not installed, the cell says how to get them. `theirs` is the model, `tokens` its
+# encoding. Below, `reading(name, theirs, tokens)` measures something with them, or, without
+# weights, gives what was recorded. (All of it stands in `tfcourse/experiments/published.py`.)
 
 # %%
 began = time.perf_counter()
@@ -204,9 +206,12 @@ except NotInstalled as missing:
     theirs = tokens = None
     print(missing)
 
+# %%
+print(*map(repr, published.CUT), sep="\n")
+
 # %% [markdown]
 # **Predict** before you run the next cell: how many tokens has `strawberry`? And `1234567`? Which
-# of the last four costs the most tokens a letter?
+# of the last four costs the most tokens for each character?
 
 # %% tags=["after-prediction"]
 for text, its_pieces in reading("cut", theirs, tokens).items():
@@ -224,12 +229,14 @@ for text, its_pieces in reading("cut", theirs, tokens).items():
 quiz("11-letters")
 
 # %% [markdown]
-# Here is what the model gets to see, and for each of these pieces only a number comes in:
+# Here is what the model gets to see:
 
 # %% tags=["after-prediction"]
 question = published.CUT[0]
-print(f"the text:      {question}")
-print(f"what comes in: {reading('cut', theirs, tokens)[question]}")
+print(f"the text:       {question}")
+print(f"in pieces:      {reading('cut', theirs, tokens)[question]}")
+if tokens:
+    print(f"what comes in:  {tokens.encode(question)}")
 
 # %% [markdown]
 # A number for each token, and a row of the embedding for each number. The letters of a token stand
@@ -241,9 +248,9 @@ print(f"what comes in: {reading('cut', theirs, tokens)[question]}")
 #
 # ## The weights in the file
 #
-# The package carries the model in a file of 90 MB, and 134.5 million numbers in float32 are 538 MB.
-# Most of them are stored with *four bits*, [quantized](glossary.ipynb#cell-id=quantization). That
-# loses something: the model that speaks here is a rounded one.
+# 134.5 million numbers in float32 are 538 MB, and the package's file is a sixth of that. Most of
+# them are stored with *four bits*, [quantized](glossary.ipynb#cell-id=quantization). That loses
+# something: the model that speaks here is a rounded one.
 #
 # ### Exercise · four bits a number
 #
@@ -272,8 +279,21 @@ def unpack_four_bits(packed, scale, least):
 unpack_four_bits = check(unpack_four_bits)
 
 # %% [markdown]
-# Sixteen values for each block of 32 numbers: that is little. It works because a block is small and
-# has a scale of its own.
+# Sixteen values for each block of 32 numbers: that is little. How far off are they? Here 32 random
+# numbers are rounded to such a block, and then once more with one large number among them:
+
+# %% tags=["after-prediction", "nbval-check-output"]
+block = torch.randn(32, generator=torch.Generator().manual_seed(0))
+for name, x in (
+    ("32 random numbers", block),
+    ("one of them is 10", torch.cat([block[:31], torch.tensor([10.0])])),
+):
+    d, m = (x.max() - x.min()) / 15, x.min()
+    off = (((x - m) / d).round() * d + m - x)[:31].abs().mean()
+    print(f"{name}: the others are off by {off / block[:31].abs().mean():.0%} of their size")
+
+# %% [markdown]
+# So it works because a block is small and has a scale of its own.
 #
 # ## A block of your own parts
 #
@@ -292,15 +312,17 @@ print(
 # The norm is RMSNorm ([04](04_norms.ipynb)), the MLP a SwiGLU ([05](05_feed_forward.ipynb)),
 # positions are [rotary](glossary.ipynb#cell-id=rotary-positions) ([03](03_positions.ipynb)). You
 # have written all of it. There is one snag: your `rotate_pairs` turns *neighbours*. These weights
-# were trained with the other layout, split-half.
+# were trained with the other layout, split-half. But a score is a sum over the numbers of q and k.
+# If both are reordered alike, the sum is the same, as long as each pair still turns by its own
+# angle.
 #
 # ### Exercise · rows for neighbours
 #
 # `rows` is the weight of $W^Q$ or $W^K$ as `nn.Linear` stores it, (n_heads · d_head, d_model): one
 # row for each number of each head, head after head. In each head of d_head numbers, number i and
-# number i + d_head/2 are a pair, for i = 0, …, d_head/2 − 1. Give the same rows in another order,
-# such that pairs become neighbours: row 2i of a head is what was its row i, and row 2i + 1 what was
-# its row i + d_head/2.
+# number i + d_head/2 are a pair, for i = 0, …, d_head/2 − 1. (For $W^K$, `n_heads` is the number of
+# its own heads.) Give the same rows in another order, such that pairs become neighbours: row 2i of
+# a head is what was its row i, and row 2i + 1 what was its row i + d_head/2.
 
 
 # %% exercise="rows_for_neighbours" difficulty=2 minutes=12
@@ -316,8 +338,8 @@ def rows_for_neighbours(rows, n_heads):
 rows_for_neighbours = check(rows_for_neighbours)
 
 # %% [markdown]
-# Now put together what you have. The parts are called as in the package's `Block`, so that a weight
-# finds its place by its name. `mine` says whose each function is.
+# Now put together what you have. The parts have the same names as in the package's `Block`, so that
+# a weight finds its place by its name. `mine` says whose each function is.
 
 
 # %%
@@ -416,9 +438,9 @@ for token, chance in reading("next tokens", model, tokens):
     print(f"{published.PROMPT}{token}: {chance:.1%}")
 
 # %% [markdown]
-# That was computed by functions that you wrote (those that `mine` has named as yours). Are the
-# numbers right to the last digit? Hugging Face's `transformers` has read the same file, and at
-# every place of three texts its largest logit was recorded. Here is yours beside it:
+# That was computed by functions that you wrote (those that `mine` has named as yours). How exact is
+# it? Hugging Face's `transformers` has read the same file, and at every place of three texts its
+# largest logit was recorded. Here is yours beside it:
 
 # %%
 recorded_logits = recorded("published")["results"]["hugging face"]
@@ -442,7 +464,8 @@ else:
 # %% [markdown]
 # Try other beginnings, and the temperature of lesson 09. It is a small model, and it has been
 # trained further to answer: with `<|im_start|>user\n…<|im_end|>\n<|im_start|>assistant\n` around a
-# question it writes an answer. (Those are special tokens: no text is ever cut into them by merges.)
+# question it writes an answer. (These are special tokens: each is cut out as one token before any
+# merging.)
 
 # %%
 my_prompt = "<|im_start|>user\nWhy is the sky blue?<|im_end|>\n<|im_start|>assistant\n"
@@ -472,8 +495,8 @@ AttentionMap(
 quiz("11-sink")
 
 # %% [markdown]
-# Many heads put nearly everything on the first token, whatever the token that asks. How many? The
-# mean weight on the first token, over windows of the manual:
+# Many heads put more than half of their weight on the first token, whichever token asks. How many?
+# The mean weight on the first token, over windows of the manual:
 
 # %% tags=["after-prediction"]
 shares = reading("first shares", theirs, tokens)
@@ -496,12 +519,12 @@ for name, values in (("as it is", flat), ("' of' put in front", other_word)):
     print(f"{name:>20}: {sum(v >= 0.5 for v in values)} of {len(values)} heads with half or more")
 
 # %% [markdown]
-# It is not a matter of what stands there: with another word in front, that one is the favorite.
-# This is a [**sink**](glossary.ipynb#cell-id=attention-sink) (Xiao et al., 2023). The weights of a
-# row must sum to 1, also when a head finds nothing that it is looking for. So it needs a place
+# It is not a matter of what stands there: with another word in front, as many heads look at that
+# one. This is a [**sink**](glossary.ipynb#cell-id=attention-sink) (Xiao et al., 2023). The weights
+# of a row must sum to 1, also when a head finds nothing that it is looking for. So it needs a place
 # where weight does no harm. The first token is one that everybody can see. Does it do no harm? A
-# head adds weight · value. Look at how long the value vector of the first token is, beside those of
-# the other tokens:
+# head adds weight · value. How long is the value vector of the first token, beside those of the
+# other tokens?
 
 # %% tags=["after-prediction"]
 ratios = reading("sink sizes", theirs, tokens)["ratio"]
@@ -511,9 +534,12 @@ for layers in (range(2), range(2, 10), range(10, 20), range(20, 30)):
           f"{mean_and_spread(lengths)[0]:.2f} times as long as the others'")  # fmt: skip
 
 # %% [markdown]
+# Where heads use it as a sink, the first token has little to give. In the first two layers it has
+# as much as the others, and there (see the figure) no head has its sink.
+#
 # And what if the sink is taken away? Let each token see only the last 64. Such a *window* keeps the
-# cache small, and nearly everything that matters is near. In a text of 256 tokens most queries can
-# then no longer see the first one.
+# cache small, and one would think that what matters is mostly near. In a text of 256 tokens most
+# queries can then no longer see the first one.
 
 # %%
 quiz("11-window")
@@ -535,9 +561,13 @@ for name, bits in near.items():
 scores = reading("induction", theirs, tokens)
 for name, table in scores.items():
     best = sorted(
-        ((score, f"{i}.{j}") for i, row in enumerate(table) for j, score in enumerate(row)),
+        (
+            (score, f"layer {i} head {j}")
+            for i, row in enumerate(table)
+            for j, score in enumerate(row)
+        ),
         reverse=True,
-    )[:6]
+    )[:4]
     print(f"{name:>13}: " + ", ".join(f"{head} {score:.2f}" for score, head in best))
 
 # %% [markdown]
@@ -552,11 +582,15 @@ print("after 0, 1, 2, … blocks:", " ".join(repr(token) for token in lens["said
 figures.lines(
     list(range(len(lens["right"]))),
     {"right next tokens": lens["right"]},
-    title="After how many blocks is the next token known?",
+    title="After how many blocks can the lens read the next token?",
     x_label="blocks",
     y_label="share of right next tokens",
     alt=f"From {lens['right'][0]:.0%} with no block to {lens['right'][-1]:.0%} with all of them.",
 )
+
+# %% [markdown]
+# The right word comes up at the very end. That does not mean that the model did not know it before:
+# the lens reads early streams with a norm and a head that were made for the last one.
 
 # %%
 if theirs:
@@ -603,9 +637,10 @@ for part in [*order[:6], *order[-2:]]:
     print(f"without {part:>12}: {gap} more")
 
 # %% [markdown]
-# (From the record, eight windows of the manual; the interval is over the windows. A part that is
-# taken out leaves a hole, as in lesson 10: part of what it costs is the surprise of those behind.)
-# Try one yourself:
+# (From the record, eight windows of the manual, 96 tokens each; the interval is over the windows.
+# With more text before it a token is easier to guess, so compare within one table only. *positions*
+# is without rotation in any block. A part that is taken out leaves a hole, as in lesson 10: part of
+# what it costs is the surprise of those behind.) Try one yourself:
 
 # %%
 if theirs:
@@ -614,11 +649,10 @@ if theirs:
     print(f"without {part}: {published.paired(without, mine_whole)} bits per byte more")
 
 # %% [markdown]
-# Most sub-layers can be missed one at a time, since the stream goes on past them. Not so the first
-# MLP. It turns the embedding, which knows one token alone, into something that all others build on.
-# The last one is missed too, and a few others that a picture of the whole would not have told you.
-# (Without the last norm the logits have another size altogether: that is not a part that knows
-# something, it is the scale.)
+# The model can do without most sub-layers, if you take out one at a time: the stream goes on past
+# them. Not so the first MLP. A likely reason: all later blocks were trained to read what it writes.
+# Some others cost much too, and nothing in the drawing of the model tells you which. (Without the
+# last norm the logits have another size altogether: that is no knowledge, it is the scale.)
 #
 # ## One vector for a sentence
 #
@@ -674,12 +708,14 @@ for i, sentence in enumerate(published.SENTENCES):
 
 # %% [markdown]
 # So one can search by meaning: make a vector of each text once, keep them, and take the nearest to
-# a question's vector. *Kitten* and *cat* share no letters.
+# a question's vector. *Kitten* and *cat* are two different words, and still their sentences are
+# nearest to each other. But *nearest* does not mean *near*: look at the numbers too. And with
+# *bank* the word may win over its meaning.
 #
 # ## Teach it something
 #
-# The model has never been asked to write `3rd of march 2021` as `2021-03-03`. Can it learn that in
-# a few steps? One way is to train all 134.5 million weights, full
+# We want the model to write `3rd of march 2021` as `2021-03-03`. Can it learn that in a few steps?
+# One way is to train all 134.5 million weights, full
 # [**fine-tuning**](glossary.ipynb#cell-id=fine-tuning). Then AdamW needs two more numbers for each,
 # and each new task is another file of half a gigabyte.
 #
@@ -769,27 +805,31 @@ if theirs:
     print(f"{right:.0%} of {len(unseen_days)} unseen days")
 
 # %% [markdown]
-# The record has more steps, five seeds, and both ways, each with a learning rate of its own. The
-# last arm has learned nothing.
+# The record has more steps, five seeds, and both ways, each with a learning rate of its own.
+# The last arm has learned nothing.
 
 # %%
-tuned = recorded("adapters")["results"]
+study = recorded("adapters")
+tuned = study["results"]
+print(f"{study['settings']['steps']} steps, {len(study['settings']['seeds'])} seeds")
 for arm in adapters.ARMS:
     right, bits = (mean_and_spread(losses(tuned, arm, key=k)) for k in ("exact", "bits per byte"))
     learned = losses(tuned, arm, key="parameters")[0] / 1e6
-    print(f"{arm:>11}: {learned:6.2f} million learn; {right[0]:4.0%} ± {right[1]:.0%} of unseen "
-          f"days; the manual {bits[0]:.3f} ± {bits[1]:.3f} bits per byte")  # fmt: skip
+    rate = f"{tuned['chosen'].get(arm, 0):g}"
+    print(f"{arm:>11}, rate {rate:>6}: {learned:6.2f} million learn; "
+          f"{right[0]:4.0%} ± {right[1]:.0%} of unseen days; "
+          f"the manual {bits[0]:.3f} ± {bits[1]:.3f} bits per byte")  # fmt: skip
 
 # %% [markdown]
-# So some twelve thousand numbers for each block are enough to teach a form, as well as all of them
-# did in so few steps. What was learned fits into a file of one or two megabytes, and one published
-# model can have many of them. Once trained, the product $B A$ can be added to $W$, and the model is
-# as fast as before.
+# So some twelve thousand numbers for each block are enough to teach it to copy the day into the
+# form. Between LoRA and full fine-tuning there is no difference that we can tell, after so few
+# steps. What was learned fits into a file of one or two megabytes, and one published model can have
+# many of them. Once trained, the product $B A$, times α/r, can be added to $W$, and the model is as
+# fast as before.
 #
 # And both have forgotten something of the manual. The one that changed few numbers has forgotten
-# *more* here. It was free to choose a learning rate thirty times as high, and the rate was chosen
-# for what it learns, not for what it keeps. (One task, one model, a few steps: the table below says
-# what can be told from that.)
+# *more* here. A possible reason: its learning rate is much higher, and was chosen for what it
+# learns, not for what it keeps. We have not tested that. (One task, one model, a few steps.)
 
 # %% [markdown]
 # ## What we measured

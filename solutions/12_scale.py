@@ -8,7 +8,7 @@
 # have? How long does a token take, and what holds it up? And how do many machines train one model
 # together, as if they were one?
 #
-# All of this can be said before anything is built, from five or six sizes. You write the formulas,
+# All of this can be said before anything is built, from a few sizes. You write the formulas,
 # compare them with real models and with print, and measure what your own machine can do. In the end
 # you start several processes from this notebook, let them train one model, and kill one of them.
 #
@@ -42,9 +42,9 @@ for name, c in PRESETS.items():
 
 # %% [markdown]
 # A head is 64 or 128 wide, nearly always. The MLP is 4 times as wide as the stream, or, where it is
-# gated, something between 8/3 and 4 times. Width and layers grow together: SmolLM2 is the odd one
-# out, narrow and deep. The models of 2017 to 2019 were trained with a dropout of 0.1 (our preset of
-# GPT-2 leaves it out). Those that see each text only once have none.
+# gated, something between 8/3 and 4 times. SmolLM2 is extreme: 30 layers, and only 576 wide. The
+# models of 2017 to 2019 were trained with dropout, 0.1 or more (our presets of GPT-2 leave it out).
+# The later ones have none: they see most of their texts only once.
 #
 # ### Exercise · count a Llama
 #
@@ -90,9 +90,9 @@ for name in ("smollm2-135m", "phi-3-mini", "llama-7b", "llama-3-8b"):
           f"with two matrices {estimated[name] / 1e9:.2f} billion")  # fmt: skip
 
 # %% [markdown]
-# The one with two matrices misses a third of every MLP. It was right for GPT-2, and it gives
-# Llama-7B 5.3 billion. Llama-3 8B it misses by less: it counts keys and values that are not there,
-# and one error hides part of the other.
+# The formula from the web leaves out a third of every gated MLP. It was right for GPT-2, and it
+# gives Llama-7B 5.3 billion. For Llama-3 8B its error is smaller: it counts keys and values at full
+# width, and they are narrower there. One error hides part of the other.
 #
 # Now all of it, for any sizes. Choose a model, and turn what you like. Where do the parameters
 # stand in a small model, and where in a large one?
@@ -105,8 +105,11 @@ SizeBudget("smollm2-135m")
 #
 # Each weight of a matrix is used once for each token: one multiply, one add. So a forward pass
 # costs about **2 operations per parameter and token**. The way back needs twice that: one product
-# for the gradient of the input, one for that of the weights. Together 6. To this comes attention's
-# part, which grows with the square of the length.
+# for the gradient of the input, one for that of the weights. Together 6. On top come the scores and
+# the weighted sums: in each layer 2 · d_model operations for a query and a key, and as many for a
+# weight and a value. A causal token sees half of the text on average, so that is 2 · layers ·
+# d_model · length for each token, and for a whole text it grows with the square of its length.
+# `sizing` adds it all up:
 
 # %% tags=["nbval-check-output"]
 gpt3 = PRESETS["gpt3"]
@@ -118,18 +121,20 @@ gpt3_work = sizing.training_operations(gpt3, 300_000_000_000, 2048)
 print(f"to train it on 300 billion tokens: {gpt3_work:.2e} operations")
 
 # %% [markdown]
-# The paper of GPT-3 gives 3.14e23. How long is that? An A100 does at most 312e12 operations a
-# second in bfloat16. Llama's paper says that Llama-7B learned from 1 trillion tokens in 82,432
-# GPU-hours, on A100s.
+# The paper of GPT-3 gives 3.14e23. How long is that on one GPU? And does a real training use all
+# that a GPU can do? An A100 does at most 312e12 operations a second in bfloat16. Llama-7B learned
+# from 1 trillion tokens in 82,432 hours of such GPUs (Touvron et al., 2023, table 15).
 
 # %% tags=["nbval-check-output"]
 llama_work = sizing.training_operations(PRESETS["llama-7b"], 1_000_000_000_000, 2048)
 used = llama_work / (82_432 * 3600 * 312e12)
+years = gpt3_work / 312e12 / (365 * 24 * 3600)
+print(f"GPT-3 on one A100 at its best: {years:.0f} years")
 print(f"Llama-7B: {llama_work:.2e} operations, {used:.0%} of what the GPUs could have done")
 
 # %% [markdown]
-# That share is called **utilization**, or MFU. A half is good. Where is the rest? Waiting: for
-# numbers from memory, and for other machines. We come to both.
+# That share is called **utilization** (MFU, *model FLOPs utilization*). A half is good. Where is
+# the rest? Waiting: for numbers from memory, and for other machines. We come to both.
 #
 # ## What must be held?
 #
@@ -138,12 +143,15 @@ print(f"Llama-7B: {llama_work:.2e} operations, {used:.0%} of what the GPUs could
 #
 # ### Exercise · what each device holds
 #
-# In training with AdamW in mixed precision there are, for each parameter: the weight in bfloat16 (2
-# bytes), its gradient in bfloat16 (2 bytes), and the optimizer's part in float32, which is an exact
-# copy of the weight and two moments (3 · 4 = 12 bytes). With plain data parallelism each device
-# holds all of that. **ZeRO** (Rajbhandari et al., 2020) spreads it evenly over the devices, in
-# stages: 0 spreads nothing; 1 the optimizer's part; 2 the gradients too; 3 the weights too. Give
-# the bytes on one device, a float. (What the way back needs of the way forth is not counted.)
+# A model can be trained on several devices that each have all of it and a part of the texts: *data
+# parallelism*, more below. *Mixed precision* means that products are computed in bfloat16. But the
+# steps of AdamW are so small that they would be rounded away there, so the optimizer keeps the
+# weights a second time. Together there are, for each parameter: the weight in bfloat16 (2 bytes),
+# its gradient in bfloat16 (2 bytes), and the optimizer's part in float32, which is the weight once
+# more and two moments (3 · 4 = 12 bytes). With plain data parallelism each device holds all of
+# that. **ZeRO** (Rajbhandari et al., 2020) spreads it evenly over the devices, in stages: 0 spreads
+# nothing; 1 the optimizer's part; 2 the gradients too; 3 the weights too. Give the bytes on one
+# device, a float. (The activations, which the way back needs, are not counted here.)
 
 
 # %% exercise="bytes_per_device" difficulty=1 minutes=8
@@ -173,11 +181,14 @@ for devices in (1, 2, 8, 64):
 # %% [markdown]
 # ![](drawings/sharding.svg)
 #
-# So what a device can run, it cannot train by far. And that is without the **activations**: what
-# each sub-layer has to remember until the gradient comes back. They grow with batch and length, and
-# often they are the larger part. *Checkpointing* keeps only what enters each block, and computes
-# the rest a second time. Try it: how many devices of 80 GB does Llama-7B need, with texts of 2048
-# tokens?
+# A device that can run a model is often far too small to train it. Why not always stage 3? Stages 1
+# and 2 send no more than plain data parallelism. Stage 3 sends half as much again, since the
+# weights have to be gathered.
+#
+# All this is without the **activations**: what each sub-layer has to remember until the gradient
+# comes back. With one text they are small beside the rest; they grow with batch and length.
+# *Checkpointing* keeps only what enters each block, and computes the rest a second time. Try it:
+# how many devices of 80 GB does Llama-7B need, with texts of 2048 tokens?
 
 # %%
 SizeBudget("llama-7b", learn=True)
@@ -209,7 +220,8 @@ for n in counts:
     )
 
 # %% [markdown]
-# The number of operations for each byte that has to come is called [**arithmetic
+# From some number on, twice as many vectors take twice as long: there the arithmetic decides. The
+# number of operations for each byte that has to come is called [**arithmetic
 # intensity**](glossary.ipynb#cell-id=arithmetic-intensity). Here each weight is 4 bytes and does 2
 # operations for each vector, so the intensity is n/2. Draw what is reached over it:
 
@@ -227,15 +239,18 @@ figures.lines(
     y_label="billion operations a second",
     log_x=True,
     log_y=True,
-    alt="What is reached follows the slope of the memory's roof, then bends to a flat one.",
+    alt="What is reached, and the roof: a slanted line that becomes flat.",
 )
 
 # %% [markdown]
 # This picture is called a **roofline** (Williams et al., 2009). On the left the memory decides: the
-# slope is its bandwidth. On the right the arithmetic decides. A model that writes one text stands
-# at the far left, and most of the processor waits. So there is a limit that no program can break:
-# bytes of all weights, divided by the bandwidth. Does the model of lesson 11 reach it? (Random
-# weights of the same sizes do: the time does not depend on what they say.)
+# slanted line is bandwidth times intensity. On the right the arithmetic decides; the flat part is
+# the best that was reached here. Where your points lie far below the slanted line, the library has
+# no good program for so few vectors: the roof says what is possible, not what is done. A model that
+# writes one text stands at the far left, and most of the processor waits. So for one token at a
+# time there is a limit, as long as the weights do not fit in a cache: bytes of all weights, divided
+# by the bandwidth. Does the model of lesson 11 reach it? (We take random weights of the same sizes:
+# the time does not depend on their values.)
 
 
 # %% tags=["after-prediction"]
@@ -256,8 +271,13 @@ print(f"{weights / 1e6:.0f} MB at {bandwidth / 1e9:.1f} GB/s: {limit * 1e3:.0f} 
 print(f"measured: {plain * 1e3:.0f} ms, {limit / plain:.0%} of the limit")
 
 # %% [markdown]
-# There are two ways out. Write several texts at once, then each weight serves for all of them (that
-# is what a server does). Or make the weights smaller.
+# What is missing to the limit are mostly small steps: thirty blocks with a dozen calls each, and
+# every call costs a little, however small it is. On a busy machine it is more.
+#
+# An A100 does 312e12 operations a second and reads about 2e12 bytes. So it needs some 150
+# operations for each byte, and a model that writes one text in bfloat16 offers it one. There are
+# two ways out. Write several texts at once, then each weight serves for all of them (that is what a
+# server does). Or make the weights smaller.
 #
 # ## Smaller weights
 #
@@ -268,9 +288,9 @@ print(f"measured: {plain * 1e3:.0f} ms, {limit / plain:.0%} of the limit")
 # ### Exercise · eight bits a weight
 #
 # `weight` is (d_out, d_in), in float32. Each row gets one scale: its largest absolute value,
-# divided by 127. Each number becomes the nearest whole number of scales (`torch.round`). Give
-# `numbers`, (d_out, d_in), torch.int8, and `scale`, (d_out, 1), float32, such that `numbers *
-# scale` is near `weight`. A row of zeros gives zeros, and a scale that is finite.
+# divided by 127. Each number is divided by its row's scale and rounded to the nearest whole number
+# (`torch.round`). Give `numbers`, (d_out, d_in), torch.int8, and `scale`, (d_out, 1), float32, such
+# that `numbers * scale` is near `weight`. A row of zeros gives zeros, and a scale that is finite.
 
 
 # %% exercise="quantize_rows" difficulty=2 minutes=12
@@ -287,8 +307,8 @@ def quantize_rows(weight):
 quantize_rows = check(quantize_rows)
 
 # %% [markdown]
-# Why a scale for each *row*? In real matrices a few rows are much larger than the others. Here is
-# one:
+# Why a scale for each *row*? Rows differ in size, and with one scale for all the largest row
+# decides for the others. Here is a made-up matrix whose rows reach from 0.01 to 1:
 
 # %% tags=["nbval-check-output"]
 torch.manual_seed(0)
@@ -302,8 +322,7 @@ for name, back in (("by rows", numbers * scale), ("one for all", coarse)):
 
 # %% [markdown]
 # And what does it buy? The weights are multiplied as they are, one byte each, and the scale comes
-# at the end. (PyTorch has a kernel for that. What the smaller weights do to what SmolLM2 *says*,
-# the record has.)
+# at the end. (PyTorch has a kernel for that.)
 
 # %% tags=["after-prediction"]
 smaller = copy.deepcopy(writer)
@@ -311,6 +330,10 @@ print(f"{to_int8(smaller) / 1e6:.0f} MB saved")
 fast = seconds_a_token(smaller)
 print(f"float32 {plain * 1e3:.0f} ms a token, int8 {fast * 1e3:.0f} ms")
 print(f"{plain / fast:.1f} times as fast")
+
+# %% [markdown]
+# The memory does not fall to a quarter: the embedding stays in float32, and the head, which shared
+# its table, gets numbers of its own. And what it does to what SmolLM2 *says*, the record has:
 
 # %%
 eight = recorded("published")["results"]["eight bits"]
@@ -321,13 +344,16 @@ print(f"at {eight['changed']:.1%} of all places another token is the likeliest")
 print(f"five greedy texts of 64 tokens go the same way for {eight['texts']} tokens")
 
 # %% [markdown]
-# What is lost in bits can hardly be seen. But a greedy text takes another way at the first place
-# where two tokens are nearly as likely, and then it stays another text. Both are true: the model is
-# as good as before, and it says something else.
+# What is lost in bits can hardly be seen. But most of the greedy texts take another way sooner or
+# later: where two tokens are nearly as likely, a tiny change decides, and from there on it is
+# another text. Both are true: in bits the model is as good as before, and it does not say the same.
+# (Dettmers et al. also round what comes *into* a matrix, all but a few large dimensions. Here only
+# the weights are rounded, so the table below tests the easier half of what they say.)
 #
 # What else buys time on this machine? One block of the model, and its attention alone, on a text of
-# 256 tokens. **bfloat16** has 16 bits; where a processor has no instructions for it, it is no gain.
-# *Step by step* is attention with its scores written out; *fused* is one kernel.
+# 256 tokens. **bfloat16** has 16 bits; where a processor has no instructions for it, it can take
+# many times as long. *Step by step* is attention with its scores written out; *fused* is one
+# kernel.
 
 # %% tags=["after-prediction"]
 block, x = writer.blocks[0], torch.randn(1, 256, 576)
@@ -345,7 +371,8 @@ for name, taken in rounds.items():
 
 # %% [markdown]
 # `torch.compile` reads the code of a model once, and makes one program of it in which several steps
-# are one. It takes a minute, and a compiler for C++, so it is a switch here:
+# are one. It takes a minute, and a compiler for C++, so it is a switch here. On two CPU cores there
+# is little to gain; on a GPU, where the start of each small step costs time, there is more.
 
 # %%
 COMPILE = False
@@ -362,7 +389,7 @@ print(f"a block through torch.compile: {ratio} times as fast")
 # ### Exercise · bytes that attention moves
 #
 # One head of attention, `tokens` queries and as many keys, no mask, `d_head` numbers each, 2 bytes
-# a number. Count what goes between the large, slow memory and the small, fast one.
+# a number. Count what goes between the large, slow memory (on a GPU: HBM) and the small, fast one.
 #
 # - *Plain*: read Q and K, write the scores; read the scores, write the weights; read the weights
 #   and V, write the output. Scores and weights are (tokens, tokens).
@@ -393,12 +420,17 @@ for d_head in (64, 128):
         moved, tiled = bytes_moved(tokens, d_head, rows)
         saved[d_head] = moved / tiled
         print(f"d_head {d_head:3}, {tokens:6,} tokens: {moved / 1e6:7.1f} MB plain, "
-              f"{tiled / 1e6:6.1f} MB in tiles: {moved / tiled:.1f} times less")  # fmt: skip
+              f"{tiled / 1e6:6.1f} MB in tiles: a factor of {moved / tiled:.1f}")  # fmt: skip
 
 # %% [markdown]
-# FlashAttention (Dao et al., 2022) is this, and the loop of lesson 01 inside. It does *more*
-# arithmetic on the way back, computing scores a second time, and is faster all the same. The result
-# is the same, not nearly the same:
+# For long texts the ratio is 2 · rows / d_head. A tile has M / (8 · d_head) rows, with M bytes of
+# fast memory, so the ratio is M / (4 · d_head²). Twice the head, a quarter of the gain.
+#
+# This is the idea of FlashAttention (Dao et al., 2022; the order of the loops here is that of
+# FlashAttention-2, 2023), with the loop of lesson 01 inside each tile of queries. It does *more*
+# arithmetic on the way back, computing scores a second time, and is faster all the same. It is no
+# approximation. Both compute the same formula in another order, so their results differ only by
+# rounding:
 
 # %% tags=["nbval-check-output"]
 torch.manual_seed(0)
@@ -421,8 +453,8 @@ print("tiles of 64 keys give what the fused kernel gives, to 1e-5:", bool(tile_g
 # Each process takes the mean loss over *its own* tokens, and the gradient of that. `gradients` is
 # (processes, parameters), `tokens` is (processes,), ints: how many tokens each process had. (At
 # least one had some. One with none has a gradient of zeros.) Give the gradient of the mean loss
-# over *all* tokens, (parameters,). For years a widely used library had what stands here, in a place
-# where batches are added up.
+# over *all* tokens, (parameters,). Until 2024 the training loop of Hugging Face's `transformers`
+# had this bug, where it adds up several small batches before one step.
 
 
 # %% exercise="averaged_gradient" difficulty=1 minutes=8
@@ -440,10 +472,10 @@ def averaged_gradient(gradients, tokens):
 averaged_gradient = check(averaged_gradient)
 
 # %% [markdown]
-# Now for real. `torchrun` starts processes that find each other. Here they run on this machine and
-# talk over `gloo`; on GPUs they would over NCCL. All of them train a small character model on
-# Python's manual, 20 steps, with 8 texts a step: one process takes all 8, two take 4 each. (Each
-# start takes some seconds: every process is a Python of its own.)
+# Now for real. `torchrun` starts processes that find each other. Here they run on this machine;
+# `gloo` carries the numbers between them, and NCCL would between GPUs. All of them train a small
+# character model on Python's manual, 20 steps, with 8 texts a step: one process takes all 8, two
+# take 4 each. (Each start takes some seconds: every process is a Python of its own.)
 
 # %%
 where = "cuda" if torch.cuda.device_count() >= 2 else "cpu"
@@ -457,7 +489,7 @@ for name, run in runs.items():
         print(f"    process {process.rank} holds {process.parameters:,} parameters")
 
 # %% [markdown]
-# The same losses, and each process holds everything.
+# To four digits the losses are the same, and each process holds everything.
 # [**Sharding**](glossary.ipynb#cell-id=sharding) (ZeRO's stage 3; in PyTorch FSDP) spreads the
 # weights as well: each process keeps a share of each matrix, and a block's weights are gathered
 # just before they are used and forgotten after.
@@ -479,8 +511,8 @@ print("losses at most apart from one process:", {n: f"{gap:.0e}" for n, gap in a
 
 # %% [markdown]
 # A training on thousands of machines meets a broken one every few hours. So it writes checkpoints,
-# and when one process dies, all are started again from the last one. Kill one, at step 12, without
-# a warning:
+# and when one process dies, all are started again from the last one. Here one is written every 5
+# steps. Kill one process at step 12, without a warning. **Predict**: from which step do they go on?
 
 # %% tags=["after-prediction"]
 killed = parallel.launch("ddp", device=where, kill_at=12)
@@ -535,12 +567,13 @@ partial_outputs = check(partial_outputs)
 # ![](drawings/tensor_parallel.svg)
 #
 # One sum over the devices for each MLP, and one for each attention (its heads are dealt out in the
-# same way): all else stays where it is. That sum is needed in every block, so the devices must be
-# close to each other, in one machine. [**Pipeline
+# same way): all else stays where it is. On the way forward that is two sums in each block, on the
+# way back two more. So the devices must be close to each other, in one machine. [**Pipeline
 # parallelism**](glossary.ipynb#cell-id=pipeline-parallelism) cuts the other way: the first layers
-# on one device, the next ones on another. Then little is sent, once a block of layers. But a device
-# waits until the one before it is done, and with a batch cut in m parts over p devices (p − 1) / (m
-# + p − 1) of the time is lost (Huang et al., 2019):
+# on one device, the next ones on another. Then little is sent, only from one device to the next.
+# But with one batch only one device works at any time. So the batch is cut in m parts that follow
+# each other, as in a factory. The last of p devices waits p − 1 turns for its first part, and then
+# works m turns. So of m + p − 1 turns p − 1 are lost (Huang et al., 2019):
 
 # %% tags=["nbval-check-output"]
 for stages, parts in ((8, 1), (8, 8), (8, 64)):
@@ -549,8 +582,9 @@ for stages, parts in ((8, 1), (8, 8), (8, 64)):
 
 # %% [markdown]
 # Large trainings use all of them together. What did they take, in print, and what do our formulas
-# say? (In print: Brown et al., 2020, table D.1; Touvron et al., 2023, table 15; Llama Team, 2024:
-# "3.8 × 10²⁵ FLOPs" on 15.6 trillion tokens, up to 16,384 H100.)
+# say? (In print: Brown et al., 2020, table D.1; Llama Team, 2024: "3.8 × 10²⁵ FLOPs" on 15.6
+# trillion tokens, up to 16,384 H100. For GPT-3 our number has the scores in it, which the paper
+# leaves out. For Llama 3 405B it is 6 operations a parameter and token.)
 
 # %% tags=["nbval-check-output"]
 llama_405b = 405_000_000_000

@@ -1588,8 +1588,7 @@ QUESTIONS = [
             Option(
                 "e and s",
                 "Yes, 9 times: in ` newest` and ` widest`. s and t is as frequent, and comes "
-                "later in "
-                "the alphabet.",
+                "later in the alphabet.",
                 right=True,
             ),
             Option(
@@ -1602,8 +1601,7 @@ QUESTIONS = [
         "11-how-much-shorter",
         LESSON,
         "An encoding of 2,048 tokens, found in the first 100,000 characters of the manual. How "
-        "many "
-        "bytes has a token, on average, in a part that it has not seen?",
+        "many bytes has a token, on average, in a part that it has not seen?",
         (
             Option(
                 "about one and a half",
@@ -1630,7 +1628,7 @@ QUESTIONS = [
                 "Three is not far. But what would it count?",
             ),
             Option(
-                "it gets a few numbers for the word, and the letters stand in none of them",
+                "it gets one number for the word, and its letters are not in it",
                 "Yes. What it knows of the letters, it must have learned from texts about "
                 "spelling.",
                 right=True,
@@ -1648,7 +1646,7 @@ QUESTIONS = [
         (
             Option(
                 "the first word of a text is the most important one",
-                "They do so too where any other word is put in front.",
+                "They do so too with another word in front: the cells below try it.",
             ),
             Option(
                 "a head that finds nothing needs a place for its weight, since rows sum to 1",
@@ -1673,26 +1671,26 @@ QUESTIONS = [
             ),
             Option(
                 "much, and most of it comes back with the first four tokens",
-                "Yes. It is not the words in them that are missing.",
+                "Yes. Four other tokens do not bring it back.",
                 right=True,
             ),
             Option(
                 "much, and any four other tokens bring it back",
-                "Look at the last line: others do not help.",
+                "Look at the last line: the four others that we tried do not help.",
             ),
         ),
     ),
     Item(
         "11-which-part",
         LESSON,
-        "One of sixty sub-layers is taken out. Which one is missed most?",
+        "One of sixty sub-layers is taken out. Which one costs most?",
         (
             Option(
                 "the last MLP: it writes the answer",
                 "What it writes is one part of a sum. Look at the figure.",
             ),
             Option(
-                "the first MLP: all others build on what it makes of the tokens",
+                "the first MLP: all later blocks read a stream with its output in it",
                 "Yes, and by far. Without it they read something that they have never met.",
                 right=True,
             ),
@@ -1706,18 +1704,19 @@ QUESTIONS = [
     Item(
         "11-forget",
         LESSON,
-        "After a few steps on dates: what has become of its English?",
+        "After a few steps on dates: how well does it still predict Python's manual?",
         (
-            Option("nothing: the texts have nothing in common", "They have the weights in common."),
+            Option("as well as before", "The texts have nothing in common. But the weights have."),
             Option(
-                "it is worse, after full fine-tuning and after LoRA; by how much, we measure",
-                "Yes. Whatever is trained on one thing alone drifts away from the rest.",
+                "worse, after LoRA too",
+                "Yes. W itself is frozen, but what is added to it changes every text.",
                 right=True,
             ),
             Option(
-                "it is better: more training never hurts",
-                "It was trained on dates alone. Look at the bits per byte.",
+                "worse after full fine-tuning; LoRA forgets nothing, since W is frozen",
+                "W is, but B A is added to it, in every text. Look at the bits per byte.",
             ),
+            Option("better", "It was trained on dates alone. Look at the bits per byte."),
         ),
     ),
     Item(
@@ -1731,8 +1730,8 @@ QUESTIONS = [
             ),
             Option(
                 "no error, and it writes nonsense",
-                "Yes. At position 0 nothing is turned; further on each number turns with the wrong "
-                "partner.",
+                "Yes. At position 0 nothing is turned; further on each number turns with the "
+                "wrong partner.",
                 right=True,
             ),
             Option(
@@ -1745,18 +1744,16 @@ QUESTIONS = [
         "11-quiz-strict",
         LESSON,
         "A checkpoint calls a tensor `ln_1.weight`, your model `attention_norm.weight`. You load "
-        "with "
-        "`strict=False`. What do you get?",
+        "with `strict=False`. What do you get?",
         (
             Option(
                 "the tensor finds its place by its shape",
                 "Names decide. All norms have the same shape.",
             ),
             Option(
-                "no error, and a norm with its first weights",
+                "no error; the norm keeps the weights with which it was made",
                 "Yes. It speaks, only worse, and nobody is told. So a loader should insist on "
-                "every "
-                "name.",
+                "every name.",
                 right=True,
             ),
             Option("an error that names the tensor", "That is what `strict=True` does."),

@@ -1513,8 +1513,8 @@ QUESTIONS = [
     Item(
         "12-fits",
         LESSON,
-        "Llama-7B writes on one device of 24 GB. Can the same device train it, with AdamW in mixed "
-        "precision?",
+        "Llama-7B writes on one device of 24 GB. Can the same device train it, with AdamW in "
+        "mixed precision?",
         (
             Option(
                 "yes: the weights are 13.5 GB, and gradients as much again",
@@ -1545,18 +1545,21 @@ QUESTIONS = [
                 "Yes: the matrix comes from memory once, for all of them.",
                 right=True,
             ),
-            Option("more than 32 times as long", "What comes from memory can be used again."),
+            Option(
+                "more than 32 times as long",
+                "The operations are 32 times as many at most, and what comes from memory is used "
+                "again.",
+            ),
         ),
     ),
     Item(
         "12-sharded",
         LESSON,
         "Two processes train with sharded weights. How many of the parameters does each hold "
-        "between "
-        "two steps, and what are the losses?",
+        "between two steps, and what are the losses?",
         (
             Option(
-                "half of them, and the losses are those of one process",
+                "half of them, and the losses are those of one process, but for rounding",
                 "Yes: what is needed is gathered, so every product is the same as before.",
                 right=True,
             ),
@@ -1573,15 +1576,14 @@ QUESTIONS = [
     Item(
         "12-quiz-batch",
         LESSON,
-        "A server writes 16 texts at once with one model. Compared with one text, each of them "
-        "gets "
-        "its tokens …",
+        "A GPU can do 150 operations while one byte comes from its memory. It writes 16 texts at "
+        "once, with weights in bfloat16. Compared with one text, each of them gets its tokens …",
         (
             Option(
                 "about as fast, so all together nearly 16 times as many tokens a second",
-                "Nearly, as long as the memory decides: the weights come once for all 16. (The "
-                "caches "
-                "do not: every text has its own.)",
+                "Nearly: the intensity is 16, far left of 150, so the memory decides, and the "
+                "weights come once for all 16. (The caches do not: every text has its own.) On "
+                "your processor the bend may come much earlier.",
                 right=True,
             ),
             Option("16 times more slowly", "Then nothing would be gained. Look at the roofline."),
@@ -1611,14 +1613,13 @@ QUESTIONS = [
     Item(
         "12-quiz-cut",
         LESSON,
-        "In tensor parallelism W_up is cut by hidden units, so W_down too. Why not cut x and "
-        "W_up along "
-        "d_model?",
+        "In tensor parallelism W_up is cut by hidden units, so W_down too. Why not cut x and W_up "
+        "along d_model?",
         (
             Option(
                 "then each device would have a part of every sum, and GELU needs the whole sum",
-                "Yes: one would have to add up before GELU, and again at the end. So cut, it is "
-                "once.",
+                "Yes. One sum would be needed before GELU, and another at the end. Cut by hidden "
+                "units, one at the end is enough.",
                 right=True,
             ),
             Option("d_model cannot be divided", "It can. Something else is in the way."),
