@@ -7,17 +7,16 @@ unless its numbers are smaller.
 
 import copy
 import math
-import random
 import shutil
 from contextlib import nullcontext
 
 import torch
 import torch.nn.functional as F
 from torch import nn
-from transformers import LlamaForCausalLM
 
 from benchmarks.side_by_side import describe, pick_clock
-from tfcourse.device import median_interval
+from tfcourse.device import measure_side_by_side, median_interval
+from tfcourse.experiments.published import hugging_faces
 from tfcourse.generation import generate
 from tfcourse.inside import attention_maps
 from tfcourse.pretrained import SMOLLM2, load_smollm2
@@ -30,14 +29,8 @@ PROMPTS = (
 WRITTEN, READ = 64, 256  # tokens that are written one by one; that are read at once
 BIG = 2**27  # float32 numbers, 512 MiB: many times what the caches hold
 OURS, THEIRS = "ours, float32", "Hugging Face, float32"
+ROWS, COMPILED = "float32, matrices by rows", "float32, compiled"
 LIMITS = ("a sum", "a matrix times a vector")
-
-
-def hugging_faces(path):
-    """Their model, read from the same file by their own reader, which takes half a minute."""
-    file = {} if path.is_dir() else {"gguf_file": path.name}
-    folder = path if path.is_dir() else path.parent
-    return LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, **file).eval()
 
 
 def their_text(model, ids, new_tokens):
@@ -50,30 +43,13 @@ def their_text(model, ids, new_tokens):
     return made[0, ids.shape[1] :].tolist()
 
 
-def by_columns(model):
-    """The same model with its matrices column by column in memory, but those that make it narrower.
-
-    A row of 576 is short: a kernel that goes through the columns has fewer of them to begin.
-    """
+def through_compile(model):
+    """A copy whose blocks are compiled, and have been called, which takes half a minute."""
     model = copy.deepcopy(model)
-    for part in model.modules():
-        if isinstance(part, nn.Linear) and part.out_features >= part.in_features:
-            part.weight.data = part.weight.data.T.contiguous().T
+    for block in model.blocks:  # all alike, so only the first takes its time
+        block.compile(dynamic=True)  # the cache is longer at every token
+    generate(model, [[0, 1, 2]], 4, temperature=0)
     return model
-
-
-def side_by_side(works, rounds):
-    """Name -> seconds of each round, in which all run, in another order every time."""
-    clock, order = pick_clock(), random.Random(0)
-    for work in works.values():
-        work()
-    times = {name: [] for name in works}
-    for _ in range(rounds):
-        for name in order.sample(list(works), len(works)):
-            started = clock()
-            works[name]()
-            times[name].append(clock() - started)
-    return times
 
 
 def writing(models, theirs, prompt, rounds=9):
@@ -86,7 +62,7 @@ def writing(models, theirs, prompt, rounds=9):
     assert works[OURS]() == works[THEIRS]()
     big, column = torch.ones(BIG), torch.ones(1024)
     works |= {LIMITS[0]: big.sum, LIMITS[1]: lambda: big.view(-1, 1024) @ column}
-    times = side_by_side(works, rounds)
+    times = measure_side_by_side(works, rounds, pick_clock())
     fastest = min(LIMITS, key=lambda name: median_interval(times[name]).middle)
     linear = [part for part in models[OURS].modules() if isinstance(part, nn.Linear)]
     size = sum(part.weight.nbytes for part in linear)
@@ -152,26 +128,22 @@ def reading(models, ids, rounds=7):
         "mixed precision (autocast)": read(ours, lambda: torch.autocast("cpu", torch.bfloat16)),
         "int8": read(models["int8"]),
     }
-    if shutil.which("g++") or shutil.which("clang++"):
-        compiled = copy.deepcopy(ours)
-        for block in compiled.blocks:  # all alike, so only the first takes its minute
-            block.compile()
-        works["compiled (torch.compile)"] = read(compiled)
-    times = side_by_side(works, rounds)
+    if COMPILED in models:
+        works["compiled (torch.compile)"] = read(models[COMPILED])
+    times = measure_side_by_side(works, rounds, pick_clock())
     names = list(works)
     print(f"\n| {READ} tokens read at once | seconds | speed over the first |\n|---|---|---|")
     for name in names:
         pairs = zip(times[names[0]], times[name], strict=True)
         over = median_interval(a / b for a, b in pairs)
         print(f"| {name} | {median_interval(times[name])} | {over} |")
-    if "compiled (torch.compile)" not in works:
+    if COMPILED not in models:
         print("\ntorch.compile needs a C++ compiler, which is not here.")
 
 
 def main():
     print(f"\n{describe()}\n\n### SmolLM2-135M\n")
-    path = SMOLLM2.find()
-    if path is None:
+    if SMOLLM2.find() is None:
         print("It is not installed here: make pretrained")
         return
     ours, tokens = load_smollm2(say=lambda words: None)
@@ -179,14 +151,16 @@ def main():
     to_int8(smaller)
     models = {
         OURS: ours,
-        "float32, by columns": by_columns(ours),
+        ROWS: load_smollm2(by_columns=False, say=lambda words: None)[0],
         "bfloat16": copy.deepcopy(ours).bfloat16(),
         "int8": smaller,
     }
-    theirs = hugging_faces(path)
+    if shutil.which("g++") or shutil.which("clang++"):
+        models[COMPILED] = through_compile(ours)
+    theirs = hugging_faces()
     writing(models, theirs, tokens.encode(PROMPTS[0]))
     del theirs
-    changes({name: model for name, model in models.items() if "columns" not in name}, tokens)
+    changes({name: models[name] for name in (OURS, "bfloat16", "int8")}, tokens)
     reading(models, tokens.encode(python_manual()[:4000]))
 
 

@@ -437,7 +437,7 @@ class MultiHeadAttention(nn.Module):
     ):
         super().__init__()
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
-        _check_heads(d_model, n_heads, n_kv_heads, dropout)
+        check_heads(d_model, n_heads, n_kv_heads, dropout)
         check_flag("bias", bias)
         self.d_model, self.n_heads, self.n_kv_heads = d_model, n_heads, n_kv_heads
         self.d_head = d_model // n_heads
@@ -617,7 +617,8 @@ def to_torch(module: MultiHeadAttention) -> nn.MultiheadAttention:
 # --- what was given, what was expected -------------------------------------------------------
 
 
-def _check_heads(d_model, n_heads, n_kv_heads, dropout) -> None:
+def check_heads(d_model, n_heads, n_kv_heads, dropout) -> None:
+    """Raise unless the sizes of an attention go with each other."""
     sizes = {"d_model": d_model, "n_heads": n_heads, "n_kv_heads": n_kv_heads}
     for name, value in sizes.items():
         check_count(name, value)

@@ -224,7 +224,7 @@ class LanguageModel(nn.Module):
         block: MakesBlock = TransformerConfig.block,
     ):
         super().__init__()
-        _check_config(config)
+        check_config(config)
         self.config = config
         self.embed = Embedding(config)
         self.blocks = nn.ModuleList(block(config) for _ in range(config.layers))
@@ -287,7 +287,7 @@ class Encoder(nn.Module):
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        _check_config(config)
+        check_config(config)
         self.config = config
         self.embed = Embedding(config)
         self.blocks = nn.ModuleList(config.block() for _ in range(config.layers))
@@ -379,7 +379,8 @@ class Transformer(nn.Module):
         return [KVCache() for _ in self.blocks]
 
 
-def _check_config(config) -> None:
+def check_config(config) -> None:
+    """Raise unless `config` is a `TransformerConfig`."""
     if not isinstance(config, TransformerConfig):
         raise TypeError(f"config must be a TransformerConfig. Got {type(config).__name__}.")
 

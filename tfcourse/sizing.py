@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 from tfcourse.arguments import check_count, check_flag
-from tfcourse.attention import _check_heads
+from tfcourse.attention import check_heads
 from tfcourse.feed_forward import FeedForward
-from tfcourse.models import TransformerConfig, _check_config
+from tfcourse.models import TransformerConfig, check_config
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "int8": 1, "int4": 0.5}
 
@@ -306,7 +306,7 @@ def _size(precision: str) -> float:
 
 def _check(config) -> None:
     """Sizes that no model can have would give numbers that look like any other."""
-    _check_config(config)
+    check_config(config)
     kv_heads = config.n_heads if config.n_kv_heads is None else config.n_kv_heads
-    _check_heads(config.d_model, config.n_heads, kv_heads, config.dropout)
+    check_heads(config.d_model, config.n_heads, kv_heads, config.dropout)
     check_count("d_ff", d_ff(config))

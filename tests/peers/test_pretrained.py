@@ -10,8 +10,9 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from tfcourse import pretrained
+from tfcourse import checkpoints, pretrained
 from tfcourse.blocks import Block
+from tfcourse.experiments.published import hugging_faces
 from tfcourse.generation import generate
 from tfcourse.models import PRESETS, count_parameters
 from tfcourse.pretrained import NotInstalled, load_llama
@@ -93,6 +94,23 @@ def test_any_llama_on_disk(tmp_path, tied, kind):
         *tokens.encode("a"), 258, tokens.special["<|end|>"],
     ]  # fmt: skip
     assert tokens.digits == (kind == "gguf")
+
+
+@pytest.mark.parametrize("by_columns", [True, False])
+def test_how_the_matrices_lie_changes_no_number(tmp_path, by_columns):
+    theirs = tiny(tmp_path, tied=True)
+    ours, _ = load_llama(tmp_path, by_columns=by_columns)
+    feed_forward = ours.blocks[0].feed_forward
+    for weight in (feed_forward.up.weight, ours.head.weight):
+        assert weight.mT.is_contiguous() == by_columns
+    assert feed_forward.down.weight.is_contiguous()  # its rows are the longer ones
+    assert ours.head.weight is ours.embed.tokens.weight
+    with torch.no_grad():
+        assert (ours(TOKENS) - theirs(TOKENS).logits).abs().max() < 1e-5
+    checkpoints.save_model(tmp_path / "kept.safetensors", ours)
+    again, _ = checkpoints.load_model(tmp_path / "kept.safetensors")
+    for name, weight in ours.state_dict().items():
+        assert torch.equal(again.state_dict()[name], weight)
 
 
 def test_a_block_of_ones_own_takes_the_weights(tmp_path):
@@ -223,9 +241,7 @@ def smollm2():
     if pretrained.SMOLLM2.find() is None:
         pytest.skip("SmolLM2 is not installed")
     pytest.importorskip("accelerate")  # Hugging Face's own reader of GGUF wants it
-    path = pretrained.SMOLLM2.find()
-    theirs = LlamaForCausalLM.from_pretrained(path.parent, gguf_file=path.name).eval()
-    return *pretrained.load_smollm2(say=lambda _: None), theirs
+    return *pretrained.load_smollm2(say=lambda _: None), hugging_faces()
 
 
 TEXTS = (
@@ -254,19 +270,21 @@ def test_smollm2_is_the_preset():
     assert tokens.size == 49_152
 
 
-@pytest.mark.parametrize(
-    "prompt", ["The capital of France is", "Once upon a time", "def fib(n):", "2 + 2 =", "Der Hund"]
-)
+PROMPTS = ("The capital of France is", "Once upon a time", "def fib(n):", "2 + 2 =", "Der Hund")
+
+
+@pytest.mark.parametrize("prompts", [PROMPTS[:1], PROMPTS], ids=["one", "a padded batch"])
 @torch.no_grad()
-def test_smollm2_goes_on_as_hugging_face_does(prompt):
+def test_smollm2_goes_on_as_hugging_face_does(prompts):
     ours, tokens, theirs = smollm2()
-    ids = torch.tensor([tokens.encode(prompt)])
+    rows = [tokens.encode(prompt) for prompt in prompts]
+    longest = max(map(len, rows))
+    real = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
     wanted = theirs.generate(
-        ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=64,
-        min_new_tokens=64, pad_token_id=0, eos_token_id=None,
+        torch.tensor([[0] * (longest - len(row)) + row for row in rows]), attention_mask=real,
+        do_sample=False, max_new_tokens=64, min_new_tokens=64, pad_token_id=0, eos_token_id=None,
     )  # fmt: skip
-    [made] = generate(ours, ids.tolist(), 64, temperature=0)
-    assert made == wanted[0, -64:].tolist()
+    assert generate(ours, rows, 64, temperature=0) == wanted[:, -64:].tolist()
 
 
 # --- MiniLM -----------------------------------------------------------------------------------

