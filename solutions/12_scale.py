@@ -271,8 +271,9 @@ print(f"{weights / 1e6:.0f} MB at {bandwidth / 1e9:.1f} GB/s: {limit * 1e3:.0f} 
 print(f"measured: {plain * 1e3:.0f} ms, {limit / plain:.0%} of the limit")
 
 # %% [markdown]
-# What is missing to the limit are mostly small steps: thirty blocks with a dozen calls each, and
-# every call costs a little, however small it is. On a busy machine it is more.
+# What is missing to the limit? Thirty blocks with dozens of small steps each, and every step costs
+# a little, however small it is. And a product with one vector is not as fast as a sum. Further
+# below the two are told apart.
 #
 # An A100 does 312e12 operations a second and reads about 2e12 bytes. So it needs some 150
 # operations for each byte, and a model that writes one text in bfloat16 offers it one. There are
@@ -371,14 +372,29 @@ for name, taken in rounds.items():
 
 # %% [markdown]
 # `torch.compile` reads the code of a model once, and makes one program of it in which several steps
-# are one. It takes a minute, and a compiler for C++, so it is a switch here. On two CPU cores there
-# is little to gain; on a GPU, where the start of each small step costs time, there is more.
+# are one. It takes a minute, and a compiler for C++, so it is a switch here.
+#
+# **Predict**: where does it help more, with 256 tokens at once, or with one at a time?
 
-# %%
+# %% tags=["after-prediction"]
 COMPILE = False
 times_compiled = published.compiled() if COMPILE else recorded("published")["results"]["compiled"]
-ratio = device.median_interval([a / b for a, b in zip(*times_compiled.values(), strict=True)])
-print(f"a block through torch.compile: {ratio} times as fast")
+ratio = device.median_interval(
+    [a / b for a, b in zip(*times_compiled["read"].values(), strict=True)]
+)
+print(f"a block on 256 tokens, through torch.compile: {ratio} times as fast")
+written = times_compiled["written"]
+for name, taken in written.items():
+    share = device.median_interval([a / b for a, b in zip(written["limit"], taken, strict=True)])
+    print(f"{name:>20}: {device.median_interval(taken).middle * 1e3:4.0f} ms a token, "
+          f"{share.middle:.0%} of the limit")  # fmt: skip
+
+# %% [markdown]
+# With many tokens the products take nearly all the time, and there is little to save. With one, the
+# small steps count, and a program that makes few of many saves time. (So it does on a GPU, where
+# each small step has to be started from outside.) *By rows* and *by columns* are the same numbers
+# in another order in memory: a kernel that goes along 576 numbers begins anew at the end of each
+# row, and a column is longer. Most of what is left to the limit is in the products themselves.
 
 # %% [markdown]
 # ## Attention in tiles, counted

@@ -137,8 +137,9 @@ def load_llama(
         path: a folder with config.json, tokenizer.json and *.safetensors; or a file *.gguf.
         block: as `LanguageModel` has it; its parameters must be called as those of `Block`.
         by_columns: whether a matrix that does not narrow lies in memory column by column. The
-            numbers are the same; a processor writes a token about a sixth sooner, and full training
-            takes longer. safetensors wants such a tensor `.contiguous()`; `save_model` sees to it.
+            numbers are the same; in float32 a processor writes a token about a sixth sooner. Rows
+            are better to train all weights, and for bfloat16 on a processor without instructions
+            for it. To save, safetensors wants tensors `.contiguous()`; `save_model` makes them so.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -157,14 +158,15 @@ def load_llama(
         model = LanguageModel(config, block=block)
     fill(model, tensors, path.name)
     if by_columns:
-        _lay_by_columns(model)
+        lay_by_columns(model)
     return model.eval(), tokens
 
 
-def _lay_by_columns(model: LanguageModel) -> None:
-    """For one token a matrix is read once, and a kernel loses time wherever it begins anew.
+def lay_by_columns(model: LanguageModel) -> None:
+    """Turn every matrix that does not narrow, in memory alone: the model's numbers stay the same.
 
-    A row of 576 numbers is short; a column has as many numbers as there are outputs.
+    For one token a matrix is read once, and a kernel loses time wherever it begins anew. A row of
+    576 numbers is short; a column has as many numbers as there are outputs.
     """
     for part in model.modules():
         if isinstance(part, nn.Linear) and part.out_features >= part.in_features:

@@ -33,7 +33,14 @@ from tfcourse.experiments import main, recorded
 from tfcourse.generation import generate
 from tfcourse.inside import attention_maps, head_scores, induction_scores, logit_lens
 from tfcourse.models import PRESETS, LanguageModel
-from tfcourse.pretrained import SMOLLM2, NotInstalled, Sentences, load_minilm, load_smollm2
+from tfcourse.pretrained import (
+    SMOLLM2,
+    NotInstalled,
+    Sentences,
+    lay_by_columns,
+    load_minilm,
+    load_smollm2,
+)
 from tfcourse.quantized import to_int8
 from tfcourse.tasks import python_manual, repeated_sequences
 from tfcourse.tokens import BytePairEncoding
@@ -331,8 +338,12 @@ def eight_bits(model, tokens) -> dict:
 
 
 @torch.no_grad()
-def compiled(model=None, tokens=None) -> dict[str, list[float]]:
-    """Seconds of a block on 256 tokens, plain and through torch.compile, round by round.
+def compiled(model=None, tokens=None) -> dict[str, dict[str, list[float]]]:
+    """Seconds of reading and of writing, plain and through torch.compile, round by round.
+
+    "read": a block on 256 tokens. "written": one token after 64, by a model with SmolLM2's sizes
+    and a cache; its matrices by rows, by columns, and so compiled; "limit": all its weights, at the
+    speed at which a sum reads 256 MB.
 
     Raises:
         RuntimeError: there is no compiler for C++ on this machine, says torch.
@@ -340,9 +351,29 @@ def compiled(model=None, tokens=None) -> dict[str, list[float]]:
     config = PRESETS["smollm2-135m"]
     block, x = config.block().eval(), torch.randn(1, 256, config.d_model)
     fast = torch.compile(block)
-    works = {"plain": lambda: block(x, causal=True), "compiled": lambda: fast(x, causal=True)}
+    read = {"plain": lambda: block(x, causal=True), "compiled": lambda: fast(x, causal=True)}
+
+    rows = LanguageModel(config).small_embeddings().eval()
+    columns = copy.deepcopy(rows)
+    lay_by_columns(columns)
+    faster = copy.deepcopy(columns)
+    for block_ in faster.blocks:
+        block_.compile(dynamic=True)  # the cache grows with every token
+    text, numbers = torch.zeros(1, 64, dtype=torch.long), torch.ones(2**26)
+
+    def one_more(writer):
+        caches = writer.new_caches()
+        writer(text, caches=caches)
+        return lambda: writer(text[:, :1], caches=caches)
+
+    written = {"by rows": rows, "by columns": columns, "by columns, compiled": faster}
+    works = {name: one_more(writer) for name, writer in written.items()} | {"limit": numbers.sum}
+    found = {"read": measure_side_by_side(read), "written": measure_side_by_side(works)}
+    share = sum(p.nbytes for p in rows.parameters()) / numbers.nbytes
+    found["written"]["limit"] = [share * seconds for seconds in found["written"]["limit"]]
     return {
-        name: [round(t, 6) for t in times] for name, times in measure_side_by_side(works).items()
+        what: {name: [round(t, 6) for t in times] for name, times in named.items()}
+        for what, named in found.items()
     }
 
 
