@@ -478,18 +478,14 @@ if model:
 # %% [markdown]
 # ## Two hundred and seventy heads
 #
-# Thirty layers with nine heads each. What do they look at in a sentence? Sort the heads by *first
-# token*. (Put in a sentence of your own, with some twenty tokens at most.)
+# Thirty layers with nine heads each. What do they look at in a sentence? Choose a layer, and sort
+# its heads by *first token*: one of the first layers, then one of the second half. (Put in a
+# sentence of your own, with some twenty tokens at most.)
 
 # %% tags=["after-prediction"]
 my_sentence = published.SENTENCE
 seen = published.kept_maps(reading("maps", theirs, tokens, *([my_sentence] if theirs else [])))
-AttentionMap(
-    seen["weights"].flatten(0, 1),
-    seen["tokens"],
-    names=[f"layer {layer}, head {head}" for layer in range(30) for head in range(9)],
-    title="What does each of the 270 heads look at?",
-)
+AttentionMap(seen["weights"], seen["tokens"], title="What does each of the 270 heads look at?")
 
 # %%
 quiz("11-sink")
@@ -618,12 +614,13 @@ cost = {
     for part, found in bits.items()
     if part != "nothing"
 }
+least = 0.001  # some cost nothing, or less: there is no place for that on a logarithmic axis
 figures.lines(
     list(range(30)),
-    {kind: [cost[f"{kind} {i}"] for i in range(30)] for kind in ("attention", "MLP")},
+    {kind: [max(cost[f"{kind} {i}"], least) for i in range(30)] for kind in ("attention", "MLP")},
     title="What does it cost to take one sub-layer out?",
     x_label="block",
-    y_label="bits per byte more (log)",
+    y_label=f"bits per byte more (log, from {least})",
     log_y=True,
     alt=f"Without the MLP of block 0 {cost['MLP 0']:.2f}; half of all parts cost less than "
     f"{sorted(cost.values())[len(cost) // 2]:.2f}.",
