@@ -16,7 +16,7 @@ from torch import nn
 
 from benchmarks.side_by_side import describe, pick_clock
 from tfcourse.device import measure_side_by_side, median_interval
-from tfcourse.experiments.published import hugging_faces
+from tfcourse.experiments.published import hugging_faces, their_texts, through_compile
 from tfcourse.generation import generate
 from tfcourse.inside import attention_maps
 from tfcourse.pretrained import SMOLLM2, load_smollm2
@@ -33,32 +33,13 @@ ROWS, COMPILED = "float32, matrices by rows", "float32, compiled"
 LIMITS = ("a sum", "a matrix times a vector")
 
 
-def their_text(model, ids, new_tokens):
-    """What Hugging Face's `generate` writes greedily, with the cache that it takes by itself."""
-    ids = torch.tensor([ids])
-    made = model.generate(
-        ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=new_tokens,
-        min_new_tokens=new_tokens, pad_token_id=0, eos_token_id=None,
-    )  # fmt: skip
-    return made[0, ids.shape[1] :].tolist()
-
-
-def through_compile(model):
-    """A copy whose blocks are compiled, and have been called, which takes half a minute."""
-    model = copy.deepcopy(model)
-    for block in model.blocks:  # all alike, so only the first takes its time
-        block.compile(dynamic=True)  # the cache is longer at every token
-    generate(model, [[0, 1, 2]], 4, temperature=0)
-    return model
-
-
 def writing(models, theirs, prompt, rounds=8):
     """Tokens a second of one text, greedy, with a cache; and of one that only reads the weights."""
     works = {
         name: lambda model=model: generate(model, [prompt], WRITTEN, temperature=0)
         for name, model in models.items()
     }
-    works[THEIRS] = lambda: [their_text(theirs, prompt, WRITTEN)]
+    works[THEIRS] = lambda: their_texts(theirs, [prompt], WRITTEN)
     assert works[OURS]() == works[THEIRS]()
     big, column = torch.ones(BIG), torch.ones(1024)
     works |= {LIMITS[0]: big.sum, LIMITS[1]: lambda: big.view(-1, 1024) @ column}

@@ -394,9 +394,8 @@ for name, taken in written.items():
 # small steps count, and a program that makes few of many saves time. (So it does on a GPU, where
 # each small step has to be started from outside.) *By rows* and *by columns* are the same numbers
 # in another order in memory: a kernel that goes along 576 numbers begins anew at the end of each
-# row, and a column is longer. Most of what is left to the limit is in the products themselves.
-
-# %% [markdown]
+# row, and a column is longer.
+#
 # ## Attention in tiles, counted
 #
 # Bytes are the other half of the answer in attention too. In lesson 01 you wrote attention in

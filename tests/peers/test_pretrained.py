@@ -12,7 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from tfcourse import checkpoints, pretrained
 from tfcourse.blocks import Block
-from tfcourse.experiments.published import hugging_faces
+from tfcourse.experiments.published import hugging_faces, their_texts
 from tfcourse.generation import generate
 from tfcourse.models import PRESETS, count_parameters
 from tfcourse.pretrained import NotInstalled, load_llama
@@ -278,13 +278,7 @@ PROMPTS = ("The capital of France is", "Once upon a time", "def fib(n):", "2 + 2
 def test_smollm2_goes_on_as_hugging_face_does(prompts):
     ours, tokens, theirs = smollm2()
     rows = [tokens.encode(prompt) for prompt in prompts]
-    longest = max(map(len, rows))
-    real = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
-    wanted = theirs.generate(
-        torch.tensor([[0] * (longest - len(row)) + row for row in rows]), attention_mask=real,
-        do_sample=False, max_new_tokens=64, min_new_tokens=64, pad_token_id=0, eos_token_id=None,
-    )  # fmt: skip
-    assert generate(ours, rows, 64, temperature=0) == wanted[:, -64:].tolist()
+    assert generate(ours, rows, 64, temperature=0) == their_texts(theirs, rows, 64)
 
 
 # --- MiniLM -----------------------------------------------------------------------------------

