@@ -490,7 +490,7 @@ averaged_gradient = check(averaged_gradient)
 # Now for real. `torchrun` starts processes that find each other. Here they run on this machine;
 # `gloo` carries the numbers between them, and NCCL would between GPUs. All of them train a small
 # character model on Python's manual, 20 steps, with 8 texts a step: one process takes all 8, two
-# take 4 each. (Each start takes some seconds: every process is a Python of its own.)
+# take 4 each. (The first start takes some seconds, as PyTorch has to be imported once more.)
 
 # %%
 where = "cuda" if torch.cuda.device_count() >= 2 else "cpu"

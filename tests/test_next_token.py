@@ -98,7 +98,7 @@ def test_hostile_strings_in_picture_and_words():
     view = NextToken([1.0, 2.0, 0.0], evil, ["</script><b>$y$"])
     assert view.html().count("</script>") == 1
     assert "<b>" not in view.html().split("<script>")[0]
-    assert view.picture.svg()
+    assert view.picture.png()
 
 
 @pytest.mark.parametrize(

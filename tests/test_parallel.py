@@ -2,8 +2,8 @@
 
 import json
 import os
+import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,7 +29,7 @@ needs_processes = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory):
-    """The folder in which `launch` makes its own: processes are known by it."""
+    """The folder in which `launch` makes its own: processes are known by it, on Linux."""
     folder = tmp_path_factory.mktemp("launched")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(folder))
@@ -37,18 +37,25 @@ def scratch(tmp_path_factory):
 
 
 def running(folder):
-    """The command lines that name the folder, looked up without `parallel`."""
-    if sys.platform == "darwin":
-        listed = subprocess.run(["ps", "-A", "-ww", "-o", "command="], capture_output=True)
-        lines = listed.stdout.splitlines()
-    else:
-        lines = []
-        for entry in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                lines.append(entry.read_bytes())
-            except OSError:
-                continue
-    return [line for line in lines if os.fsencode(folder) in line]
+    """The processes that work in the folder or below it."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            where = (entry / "cwd").resolve()
+        except OSError:  # it ended meanwhile
+            continue
+        if where.is_relative_to(folder):
+            found.append(int(entry.name))
+    return found
+
+
+def none_left(folder):
+    """Whether none is running; one that was killed a moment ago may take another to be gone."""
+    for _ in range(50):
+        if not running(folder):
+            return True
+        time.sleep(0.1)
+    return False
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +120,6 @@ def test_a_killed_process_and_a_run_that_goes_on(runs):
     assert (whole.restarts, whole.resumed) == (0, 0)
     assert (killed.restarts, killed.resumed) == (1, 10)  # the last checkpoint before step 12
     assert difference(killed, whole) <= 1e-6
-    assert killed.seconds > whole.seconds
 
 
 @pytest.fixture
@@ -170,7 +176,7 @@ def test_a_process_that_fails_says_why(scratch):
     short = TransformerConfig(200, 16, 2, 1, positions="learned", max_tokens=8)
     with pytest.raises(RuntimeError, match=r"one, 1 process: failed\.(.|\n)*ValueError: .*8"):
         launch("one", device="cpu", config=short)
-    assert running(scratch) == []
+    assert none_left(scratch)
     assert list(scratch.glob("tfcourse-*")) == []
 
 
@@ -180,24 +186,22 @@ def test_a_run_that_takes_too_long_is_ended(scratch):
     with pytest.raises(TimeoutError, match="ddp, 2 processes: not done after seconds=9"):
         launch("ddp", device="cpu", steps=1_000_000, seconds=9, config=SMALL)
     assert time.monotonic() - began < 60
-    assert running(scratch) == []
+    assert none_left(scratch)
     assert list(scratch.glob("tfcourse-*")) == []
 
 
-@needs_processes
-def test_processes_without_a_parent_are_ended(tmp_path):
-    """What torchrun leaves behind where it is killed: sessions of their own."""
-    code = "import subprocess, sys; subprocess.Popen(sys.argv[1:], start_new_session=True)"
-    sleeper = [sys.executable, "-c", "import time; time.sleep(600)", str(tmp_path)]
-    parent = subprocess.Popen([sys.executable, "-c", code, *sleeper])
-    parent.wait()
-    assert len(running(tmp_path)) == 1
-    parallel._end(parent, tmp_path)
-    for _ in range(50):
-        if not running(tmp_path):
-            break
-        time.sleep(0.1)
-    assert running(tmp_path) == []
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
+def test_where_torchrun_is_killed_its_processes_end_too(scratch):
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(launch, "ddp", device="cpu", steps=1_000_000, seconds=60, config=SMALL)
+        for _ in range(300):
+            if len(running(scratch)) == 3 or run.done():
+                break
+            time.sleep(0.1)
+        os.kill(min(running(scratch)), signal.SIGKILL)  # it came first
+        with pytest.raises(RuntimeError, match="ddp, 2 processes: failed"):
+            run.result()
+    assert none_left(scratch)
 
 
 def test_what_another_torchrun_left_does_not_reach_ours(monkeypatch, tmp_path):

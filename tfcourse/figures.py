@@ -216,6 +216,15 @@ def styled(draw):
     return wrapper
 
 
+def on_either(draw):
+    """The picture of `draw()` for a page whose theme nobody knows: half the work of both kinds.
+
+    For what is shown as PNG alone, as views are.
+    """
+    with _drawing(EITHER):
+        return draw()
+
+
 def card(rows=1, columns=1, size=(6.4, 3.6), **options):
     """A figure outside pyplot, and its axes as `Figure.subplots` gives them."""
     figure = Figure(figsize=size, layout="constrained")

@@ -5,8 +5,8 @@ Distributed*, 2020): each holds the whole model, and the gradients are averaged.
 et al., 2023, after ZeRO, Rajbhandari et al., 2020): each holds a share of every weight, gradient
 and moment, and the weights of a block are gathered just before they are used.
 
-`launch` is called from a notebook. It starts torchrun, which starts the processes, which run this
-module's `train`:
+`launch` is called from a notebook. It starts torchrun, by its Python interface, and that starts the
+processes, which run `train`:
 
     run = launch("fsdp", processes=2)
     run.losses, run.processes[0].parameters
@@ -15,16 +15,16 @@ module's `train`:
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import math
+import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -73,7 +73,7 @@ class Run:
         processes: what each of them held, in the order of their ranks.
         restarts: how often torchrun started the processes again.
         resumed: the step at which they began when they were last started; 0: at the beginning.
-        seconds: from the call to the end, the start of Python in each process included.
+        seconds: from the call to the end, the start of Python included.
     """
 
     way: str
@@ -192,7 +192,6 @@ def launch(way: str, *, processes: int | None = None, seconds: float = 300.0, **
         prefix="tfcourse-parallel-", ignore_cleanup_errors=True
     ) as name:
         folder = Path(name)
-        (folder / "task.json").write_text(json.dumps(asdict(task)))
         code = _torchrun(task, folder, seconds)
         who = f"{way}, {task.processes} process{'es' * (task.processes > 1)}:"
         if code is None:
@@ -207,32 +206,24 @@ def launch(way: str, *, processes: int | None = None, seconds: float = 300.0, **
     return Run(way, **found, seconds=time.monotonic() - began)
 
 
+# On Linux what is slow to import is imported once, in a process that stays and does nothing else;
+# all others are its forks. On macOS a fork of a process that has loaded torch may crash.
+FORKS = sys.platform == "linux"
+IMPORTED = ["tfcourse.parallel", "torch._dynamo", "torch.distributed.fsdp"]
+
+
 def _torchrun(task: Task, folder: Path, seconds: float) -> int | None:
     """Run `train` in so many processes; torchrun's exit code, None where it took too long."""
-    command = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone",
-        "--local-addr", "127.0.0.1",  # a look-up of the machine's name may need a network
-        "--nproc-per-node", str(task.processes),
-        "--max-restarts", str(task.max_restarts),
-        "--log-dir", str(folder / "logs"),
-        "-m", "tfcourse.parallel", str(folder), str(math.ceil(seconds)),
-    ]  # fmt: skip
-    with open(folder / "said.txt", "wb") as said:
-        torchrun = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=_environment(folder),
-            stdin=subprocess.DEVNULL,
-            stdout=said,  # a file, not a pipe: a pipe stays open as long as any process holds it
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            return torchrun.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            _end(torchrun, folder)
+    how = multiprocessing.get_context("forkserver" if FORKS else "spawn")
+    how.set_forkserver_preload(IMPORTED)
+    settings = (task, folder, math.ceil(seconds), _environment(folder))
+    torchrun = how.Process(target=supervise, args=settings)
+    torchrun.start()
+    try:
+        torchrun.join(seconds)
+        return torchrun.exitcode
+    finally:
+        _end(torchrun)
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -244,7 +235,6 @@ def _environment(folder: Path) -> dict[str, str]:
         if not name.startswith(strange) and name not in ("RANK", "WORLD_SIZE")
     }
     return kept | {
-        "OMP_NUM_THREADS": "1",  # as many processes as cores is common: each takes one
         "TMPDIR": str(folder),  # torch leaves caches there
         "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
     }
@@ -257,34 +247,64 @@ def _last_words(task: Task, folder: Path, lines: int = 8) -> str:
     return "\n".join(words.rstrip().split("\n")[-lines:])
 
 
-def _end(torchrun: subprocess.Popen, folder: Path) -> None:
-    """End torchrun and all that it started."""
-    if torchrun.poll() is None:
+def _end(torchrun: multiprocessing.Process) -> None:
+    """End torchrun and all that it started, which is in its process group."""
+    if torchrun.is_alive():
         torchrun.terminate()  # it ends its processes itself
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            torchrun.wait(5)
-    torchrun.kill()  # before the rest, so that it starts nothing again
-    # What is left has sessions of its own, and no parent: it is known by the folder alone.
-    for process in _named(folder):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
-    torchrun.wait()
+        torchrun.join(5)
+    with contextlib.suppress(ProcessLookupError):  # nothing is left
+        os.killpg(torchrun.pid, signal.SIGKILL)
+    torchrun.join()
 
 
-def _named(folder: Path) -> Iterator[int]:
-    """The processes whose command line holds the folder."""
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it ended meanwhile, or is somebody else's
-            if os.fsencode(folder) in (entry / "cmdline").read_bytes():
-                yield int(entry.name)
-    if sys.platform == "darwin":  # no /proc
-        listed = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,command="], capture_output=True)
-        for line in listed.stdout.splitlines():
-            if os.fsencode(folder) in line:
-                yield int(line.split()[0])
+# --- torchrun ---------------------------------------------------------------------------------
+
+
+def supervise(task: Task, folder: Path, seconds: int, environment: dict[str, str]) -> None:
+    """Start the processes of the task, and start all of them again where one dies.
+
+    As `torchrun --standalone` does, by its Python interface.
+    """
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    os.setsid()  # a group of processes that can be ended as one
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    with open("said.txt", "wb") as said:
+        for stream in (1, 2):
+            os.dup2(said.fileno(), stream)
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=task.processes,
+        run_id="tfcourse",
+        rdzv_backend="c10d",
+        rdzv_endpoint="127.0.0.1:0",
+        local_addr="127.0.0.1",  # a look-up of the machine's name may need a network
+        max_restarts=task.max_restarts,
+        start_method="fork" if FORKS else "spawn",
+        logs_specs=DefaultLogsSpecs(log_dir=str(folder / "logs")),
+    )
+    elastic_launch(config, work)(task, folder, seconds)
 
 
 # --- in each process --------------------------------------------------------------------------
+
+
+def work(task: Task, folder: Path, seconds: int) -> None:
+    """What is called in each process: `train`, and a note where it fails."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a fork has torchrun's own, which may wait
+    torch.set_num_threads(1)  # as many processes as cores is common: each takes one
+    signal.alarm(seconds)  # no process outlives its time, should the notebook have died
+    try:
+        train(task, folder)
+    except Exception:
+        # The first to fail makes the file; the others fail as they have lost it, and say just that.
+        with contextlib.suppress(FileExistsError), open(folder / _failed(_restarts()), "x") as file:
+            traceback.print_exc(file=file)
+        raise
 
 
 def train(task: Task, folder: Path) -> None:
@@ -293,6 +313,14 @@ def train(task: Task, folder: Path) -> None:
     A checkpoint in the folder is resumed from, whatever way and number of processes wrote it.
     """
     device = _join(task)
+    _train(task, folder, device)
+    # What DDP keeps of the group has to go first. As the last to let go of it, it would hold
+    # Python's lock while it waits for a thread of gloo's, which may want that very lock.
+    gc.collect()
+    dist.destroy_process_group()
+
+
+def _train(task: Task, folder: Path, device: torch.device) -> None:
     rank, restarts = dist.get_rank(), _restarts()
     text, checkpoint = CharacterText(python_manual()), folder / "checkpoint.safetensors"
     torch.manual_seed(task.seed)  # the same first weights in every process
@@ -318,7 +346,6 @@ def train(task: Task, folder: Path) -> None:
     if rank == 0:
         found = {"losses": losses, "processes": held, "restarts": restarts, "resumed": resumed}
         (folder / "result.json").write_text(json.dumps(found))
-    dist.destroy_process_group()
 
 
 def _join(task: Task) -> torch.device:
@@ -423,21 +450,6 @@ def _spread_like(parameter: Tensor, whole: Tensor) -> Tensor:
     return distribute_tensor(whole, parameter.device_mesh, parameter.placements)
 
 
-def main(folder: Path, seconds: int) -> None:
-    """Read the task that `launch` wrote, and train."""
-    signal.alarm(seconds)  # no process outlives its time, should the notebook have died
-    found = json.loads((folder / "task.json").read_text())
-    if found["config"] is not None:
-        found["config"] = checkpoints.config_from(found["config"], "task.json")
-    try:
-        train(Task(**found), folder)
-    except Exception:
-        # The first to fail makes the file; the others fail as they have lost it, and say just that.
-        with contextlib.suppress(FileExistsError), open(folder / _failed(_restarts()), "x") as file:
-            traceback.print_exc(file=file)
-        raise
-
-
 def _restarts() -> int:
     """How often torchrun has started the processes again."""
     return int(os.environ["TORCHELASTIC_RESTART_COUNT"])
@@ -445,7 +457,3 @@ def _restarts() -> int:
 
 def _failed(restarts: int) -> str:
     return f"failed-{restarts}.txt"
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))

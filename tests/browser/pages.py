@@ -28,7 +28,7 @@ import(url).then(({ default: view }) => view.render({ model, el: document.getEle
 
 def find_chromium():
     """The path of a Chromium or Chrome on this machine, or None."""
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     return next((path for name in names if (path := shutil.which(name))), None)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfcourse.figures import in_words
+from tfcourse.figures import in_words, on_either
 
 LIMIT = 200_000  # bytes of deflated data: more than that is not stored in a notebook
 
@@ -51,7 +51,7 @@ class View:
     @functools.cached_property
     def picture(self):
         """The static picture: what is shown wherever the module cannot run."""
-        return self.draw()
+        return on_either(self.draw)
 
     @property
     def text(self):
@@ -94,16 +94,18 @@ class View:
             raise ValueError(f"path must end in .png or .html, got {path.name!r}")
 
     def _repr_mimebundle_(self, include=None, exclude=None):
-        data, metadata = self.picture._repr_mimebundle_()
-        data["text/plain"] = self.text
+        width, height = self.picture.size
+        data = {
+            "image/png": base64.b64encode(self.picture.png()).decode(),
+            "text/plain": self.text,
+        }
         if len(self._deflated) <= self.limit:
             data["text/html"] = self.html()
         else:
-            del data["text/html"]
             shown = self.widget()._repr_mimebundle_()
             shown = shown[0] if isinstance(shown, tuple) else shown
             data[WIDGET_VIEW] = shown[WIDGET_VIEW]
-        return data, metadata
+        return data, {"image/png": {"width": width, "height": height}}
 
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
