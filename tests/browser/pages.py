@@ -5,6 +5,8 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tfcourse.widgets.view import module_source
 
 FLAGS = """--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
@@ -27,8 +29,9 @@ import(url).then(({ default: view }) => view.render({ model, el: document.getEle
 
 
 def find_chromium():
-    """The path of a Chromium or Chrome on this machine, or None."""
-    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    """The path of a Chromium or Chrome on this machine, the lightest first, or None."""
+    names = ("chromium-headless-shell", "chromium", "chromium-browser")
+    names += ("google-chrome", "google-chrome-stable")
     return next((path for name in names if (path := shutil.which(name))), None)
 
 
@@ -37,16 +40,28 @@ def chromium(playwright):
     return playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
 
 
+class NotDrawn:
+    """In place of a view's picture where the live view takes its place at once."""
+
+    def image(self, *, svg):
+        return '<img alt="">'
+
+
 def page_of(views, *, host="html", dark=False, script=True):
     """HTML of a page with the views on it.
 
-    host "html" is the self-contained output, as nbconvert would write it; "module" the module with
-    a model as anywidget's. `script=False` leaves scripts out, as an untrusted notebook does.
+    host "html" is the self-contained output, as nbconvert would write it, but for the picture,
+    which takes longest to make; "module" the module with a model as anywidget's. `script=False`
+    leaves scripts out, as an untrusted notebook does; then the picture is there.
     """
-    if host == "html":
+    if host == "html" and script:
+        with pytest.MonkeyPatch.context() as patch:
+            for view in views:
+                patch.setitem(vars(view), "picture", NotDrawn())
+            body = "\n".join(f"<div>{view.html()}</div>" for view in views)
+    elif host == "html":
         body = "\n".join(f"<div>{view.html()}</div>" for view in views)
-        if not script:
-            body = body.replace("<script>", "<template>").replace("</script>", "</template>")
+        body = body.replace("<script>", "<template>").replace("</script>", "</template>")
     else:
         [view] = views
         filled = SHIM
