@@ -1,5 +1,7 @@
 """The domains of the exercises: every pair of kinds meets, and right answers are right all over."""
 
+from collections.abc import Callable
+from functools import cache
 from itertools import combinations
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from tests.answers import rights
 from tests.conftest import ROOT
 from tests.equal_mutants import EQUAL
-from tests.mutants import Mutant, answer_of, mutants_of, passes, verdict_of
+from tests.mutants import answer_of, mutants_of, passes, verdict_of
 from tfcourse.authoring.build import find_lessons
 from tfcourse.checks.covering import all_kinds, cover, make_case
 from tfcourse.checks.judging import judge
@@ -60,25 +62,20 @@ def test_what_is_accepted_is_right_all_over_the_domain(exercise, data):
     }
     case = make_case(exercise.domain, kinds, data.draw(st.integers(0, 2**31 - 1), label="seed"))
     assume(case is not None)
-    accepted = {a.answer.__name__: a.answer for a in rights(exercise.name)}
-    lesson = lesson_of(exercise)
-    for mutant in _equal_mutants(exercise):
-        accepted[mutant.change] = answer_of(mutant.source, exercise, lesson)
-    for name, answer in accepted.items():
+    for name, answer in _accepted(exercise).items():
         verdict = judge(exercise, collect(answer, [case.inputs()]), [case])
         assert verdict.right, f"{name}: {verdict.message}"
 
 
-_FOUND: dict[str, list[Mutant]] = {}
-
-
-def _equal_mutants(exercise) -> list[Mutant]:
-    if exercise.name not in _FOUND:
-        listed = EQUAL.get(exercise.name, {})
-        all_of_them = mutants_of(exercise, lesson_of(exercise)) if listed else []
-        _FOUND[exercise.name] = [m for m in all_of_them if m.change in listed]
-        assert len(_FOUND[exercise.name]) == len(listed), "listed as equal, but no mutant"
-    return _FOUND[exercise.name]
+@cache
+def _accepted(exercise) -> dict[str, Callable]:
+    """Right answers in several styles, and the mutants that are as right."""
+    lesson, listed = lesson_of(exercise), EQUAL.get(exercise.name, {})
+    mutants = mutants_of(exercise, lesson) if listed else []
+    equal = {m.change: m.source for m in mutants if m.change in listed}
+    assert equal.keys() == listed.keys(), "listed as equal, but no mutant"
+    answers = {change: answer_of(source, exercise, lesson) for change, source in equal.items()}
+    return {a.answer.__name__: a.answer for a in rights(exercise.name)} | answers
 
 
 @each
