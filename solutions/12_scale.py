@@ -255,7 +255,7 @@ figures.lines(
 
 # %% tags=["after-prediction"]
 @torch.no_grad()
-def seconds_a_token(model, tokens=24):
+def seconds_a_token(model, tokens=15):
     """With a cache, after a text of 64 tokens."""
     caches, text = model.new_caches(), torch.zeros(1, 64, dtype=torch.long)
     model(text, caches=caches)
