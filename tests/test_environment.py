@@ -46,6 +46,11 @@ def test_the_lock_pins_exactly(pins):
     assert all(re.fullmatch(r"==[^=,*]+", str(p.specifier)) for ps in pins.values() for p in ps)
 
 
+def test_reading_a_notebook_builds_no_grammars(pins):
+    """With it, 2.5 s at each start of JupyterLab, nbconvert, nbgrader and our own commands."""
+    assert "rfc3987-syntax" not in pins
+
+
 def test_no_host_and_no_folder_of_a_machine(root):
     for name in ("requirements.lock", "environment.yml", "pyproject.toml", "Makefile", ".ci/run"):
         text = (root / name).read_text()

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -166,6 +167,18 @@ def test_a_checkpoint_serves_every_way(alone, tmp_path, wrote, resumes):
     found = json.loads((tmp_path / "result.json").read_text())
     assert found["resumed"] == 2
     assert found["losses"] == pytest.approx(plain_losses(whole), abs=1e-6)
+
+
+@needs_processes
+def test_from_a_script_that_guards_nothing(tmp_path):
+    script = tmp_path / "script.py"
+    asked = 'launch("ddp", device="cpu", steps=2, config=TransformerConfig(200, 16, 2, 1))'
+    script.write_text(
+        "from tfcourse.models import TransformerConfig\n"
+        f"from tfcourse.parallel import launch\nprint(len({asked}.losses))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("2\n", "")
 
 
 # --- when it does not go well -------------------------------------------------------------------

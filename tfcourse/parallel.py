@@ -23,8 +23,11 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
+import types
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -159,12 +162,13 @@ class Task:
 def launch(way: str, *, processes: int | None = None, seconds: float = 300.0, **settings) -> Run:
     """Train a `LanguageModel` on Python's manual by several processes under torchrun.
 
-    The processes stay on this machine and end with this call, however it ends.
+    The processes stay on this machine, and those that train end with this call, however it ends.
+    On Linux one that has imported PyTorch waits for the next call, and ends with the notebook.
 
     Args:
         way: "one", a plain loop in one process; "ddp", data parallel; "fsdp", sharded (FSDP2).
         processes: how many; default: 1 for "one", else 2.
-        seconds: the longest that it may take.
+        seconds: the longest that it may take, once PyTorch is imported.
         **settings: steps. batch, texts a step of all processes together, and tokens of each.
             learning_rate of AdamW. seed of the first weights and the texts. save_every so many
             steps a checkpoint is written. kill_at, the step at which the last process kills itself
@@ -192,6 +196,7 @@ def launch(way: str, *, processes: int | None = None, seconds: float = 300.0, **
         prefix="tfcourse-parallel-", ignore_cleanup_errors=True
     ) as name:
         folder = Path(name)
+        (folder / "said.txt").touch()
         code = _torchrun(task, folder, seconds)
         who = f"{way}, {task.processes} process{'es' * (task.processes > 1)}:"
         if code is None:
@@ -206,24 +211,39 @@ def launch(way: str, *, processes: int | None = None, seconds: float = 300.0, **
     return Run(way, **found, seconds=time.monotonic() - began)
 
 
-# On Linux what is slow to import is imported once, in a process that stays and does nothing else;
-# all others are its forks. On macOS a fork of a process that has loaded torch may crash.
+# On Linux what is slow to import is imported by one process, which stays and does nothing else; all
+# others are its forks. On macOS a fork of a process that has loaded torch may crash.
 FORKS = sys.platform == "linux"
 IMPORTED = ["tfcourse.parallel", "torch._dynamo", "torch.distributed.fsdp"]
+_starting = threading.Lock()
 
 
 def _torchrun(task: Task, folder: Path, seconds: float) -> int | None:
     """Run `train` in so many processes; torchrun's exit code, None where it took too long."""
     how = multiprocessing.get_context("forkserver" if FORKS else "spawn")
-    how.set_forkserver_preload(IMPORTED)
-    settings = (task, folder, math.ceil(seconds), _environment(folder))
+    if FORKS:
+        how.set_forkserver_preload(IMPORTED)
+    settings = (task, folder, time.time() + seconds, _environment(folder))
     torchrun = how.Process(target=supervise, args=settings)
-    torchrun.start()
+    with _starting, _without_main():
+        torchrun.start()
     try:
         torchrun.join(seconds)
-        return torchrun.exitcode
+        # Of two that are called at once, one may take the exit code that the other waits for.
+        return 0 if (folder / "done").exists() else torchrun.exitcode
     finally:
         _end(torchrun)
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """A process that is started runs the script anew that it was started from; ours need none."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -237,6 +257,8 @@ def _environment(folder: Path) -> dict[str, str]:
     return kept | {
         "TMPDIR": str(folder),  # torch leaves caches there
         "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
+        # Torchrun asks whether there are GPUs. Asked in the other way, its forks could use none.
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
     }
 
 
@@ -249,18 +271,21 @@ def _last_words(task: Task, folder: Path, lines: int = 8) -> str:
 
 def _end(torchrun: multiprocessing.Process) -> None:
     """End torchrun and all that it started, which is in its process group."""
-    if torchrun.is_alive():
-        torchrun.terminate()  # it ends its processes itself
-        torchrun.join(5)
-    with contextlib.suppress(ProcessLookupError):  # nothing is left
-        os.killpg(torchrun.pid, signal.SIGKILL)
-    torchrun.join()
+    try:
+        if torchrun.is_alive():
+            torchrun.terminate()  # it ends its processes itself
+            torchrun.join(5)
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # nothing is left, or it has not yet begun
+            os.killpg(torchrun.pid, signal.SIGKILL)
+        torchrun.kill()
+        torchrun.join()
 
 
 # --- torchrun ---------------------------------------------------------------------------------
 
 
-def supervise(task: Task, folder: Path, seconds: int, environment: dict[str, str]) -> None:
+def supervise(task: Task, folder: Path, until: float, environment: dict[str, str]) -> None:
     """Start the processes of the task, and start all of them again where one dies.
 
     As `torchrun --standalone` does, by its Python interface.
@@ -269,6 +294,7 @@ def supervise(task: Task, folder: Path, seconds: int, environment: dict[str, str
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     os.setsid()  # a group of processes that can be ended as one
+    _end_at(until)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
@@ -287,17 +313,23 @@ def supervise(task: Task, folder: Path, seconds: int, environment: dict[str, str
         start_method="fork" if FORKS else "spawn",
         logs_specs=DefaultLogsSpecs(log_dir=str(folder / "logs")),
     )
-    elastic_launch(config, work)(task, folder, seconds)
+    elastic_launch(config, work)(task, folder, until)
+    (folder / "done").touch()
+
+
+def _end_at(until: float) -> None:
+    """No process outlives its time, should the notebook have died."""
+    signal.alarm(max(1, math.ceil(until - time.time())))
 
 
 # --- in each process --------------------------------------------------------------------------
 
 
-def work(task: Task, folder: Path, seconds: int) -> None:
+def work(task: Task, folder: Path, until: float) -> None:
     """What is called in each process: `train`, and a note where it fails."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a fork has torchrun's own, which may wait
     torch.set_num_threads(1)  # as many processes as cores is common: each takes one
-    signal.alarm(seconds)  # no process outlives its time, should the notebook have died
+    _end_at(until)
     try:
         train(task, folder)
     except Exception:
