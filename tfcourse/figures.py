@@ -175,14 +175,17 @@ class Picture:
     def __repr__(self):
         return in_words(self.title, self.alt)
 
-    def _repr_mimebundle_(self, include=None, exclude=None):
+    def png_bundle(self):
+        """The PNG and the size at which it is to be shown, as Jupyter takes them."""
         width, height = self.size
-        data = {
-            "text/html": f'<figure style="margin:0">{self.image()}</figure>',
-            "image/png": base64.b64encode(self.png()).decode(),
-            "text/plain": repr(self),
-        }
+        data = {"image/png": base64.b64encode(self.png()).decode()}
         return data, {"image/png": {"width": width, "height": height}}
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        data, metadata = self.png_bundle()
+        data["text/html"] = f'<figure style="margin:0">{self.image()}</figure>'
+        data["text/plain"] = repr(self)
+        return data, metadata
 
 
 def in_words(title, alt):

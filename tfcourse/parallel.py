@@ -276,10 +276,13 @@ def _end(torchrun: multiprocessing.Process) -> None:
             torchrun.terminate()  # it ends its processes itself
             torchrun.join(5)
     finally:
-        with contextlib.suppress(ProcessLookupError):  # nothing is left, or it has not yet begun
-            os.killpg(torchrun.pid, signal.SIGKILL)
         torchrun.kill()
         torchrun.join()
+        # Until nothing is left; a group that waits to be cleared away is no longer ours on macOS.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            for _ in range(500):
+                os.killpg(torchrun.pid, signal.SIGKILL)
+                time.sleep(0.01)
 
 
 # --- torchrun ---------------------------------------------------------------------------------

@@ -54,14 +54,13 @@ def page_of(views, *, host="html", dark=False, script=True):
     which takes longest to make; "module" the module with a model as anywidget's. `script=False`
     leaves scripts out, as an untrusted notebook does; then the picture is there.
     """
-    if host == "html" and script:
+    if host == "html":
         with pytest.MonkeyPatch.context() as patch:
-            for view in views:
+            for view in views if script else ():
                 patch.setitem(vars(view), "picture", NotDrawn())
             body = "\n".join(f"<div>{view.html()}</div>" for view in views)
-    elif host == "html":
-        body = "\n".join(f"<div>{view.html()}</div>" for view in views)
-        body = body.replace("<script>", "<template>").replace("</script>", "</template>")
+        if not script:
+            body = body.replace("<script>", "<template>").replace("</script>", "</template>")
     else:
         [view] = views
         filled = SHIM

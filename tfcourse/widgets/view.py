@@ -94,18 +94,15 @@ class View:
             raise ValueError(f"path must end in .png or .html, got {path.name!r}")
 
     def _repr_mimebundle_(self, include=None, exclude=None):
-        width, height = self.picture.size
-        data = {
-            "image/png": base64.b64encode(self.picture.png()).decode(),
-            "text/plain": self.text,
-        }
+        data, metadata = self.picture.png_bundle()
+        data["text/plain"] = self.text
         if len(self._deflated) <= self.limit:
             data["text/html"] = self.html()
         else:
             shown = self.widget()._repr_mimebundle_()
             shown = shown[0] if isinstance(shown, tuple) else shown
             data[WIDGET_VIEW] = shown[WIDGET_VIEW]
-        return data, {"image/png": {"width": width, "height": height}}
+        return data, metadata
 
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
