@@ -2,6 +2,8 @@
 
 import io
 import re
+import time
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import matplotlib.colors
@@ -146,20 +148,47 @@ def test_what_does_not_fit_is_refused():
 def test_a_live_curve_draws_now_and_then_and_at_the_end(monkeypatch):
     drawn = []
     watch = figures.LiveCurve("Does it learn?", 30, every=1000)
-    monkeypatch.setattr(watch, "_show", drawn.append)
+    monkeypatch.setattr(watch, "_put", lambda place, what: drawn.append(what))
     losses = []
     for step in range(30):
         losses.append(3 - step / 20)
         watch(losses)
     assert len(drawn) == 2
-    assert "step 1 of 30" in drawn[0].alt
+    assert drawn[0].keys() == {"text/html", "text/plain"}  # half the work: the next one replaces it
+    assert "step 1 of 30" in drawn[0]["text/plain"]
     assert "step 30 of 30: loss 1.55" in drawn[1].alt
+
+
+def test_a_live_curve_takes_a_tenth_of_the_time_at_most(monkeypatch):
+    now, drawn = [0.0], []
+
+    def draw(place, what):
+        drawn.append(now[0])
+        now[0] += 3.0
+
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    watch = figures.LiveCurve("Does it learn?", 200)
+    monkeypatch.setattr(watch, "_put", draw)
+    losses = []
+    for _ in range(200):
+        now[0] += 0.5
+        losses.append(3.0)
+        watch(losses)
+    assert len(drawn) == 5  # 100 seconds of training
+    assert min(b - a for a, b in pairwise(drawn[:-1])) >= 30
+
+
+def test_what_is_shown_while_it_learns_is_what_is_shown_at_the_end():
+    watch = figures.LiveCurve("Does it learn?", 9)
+    once = figures.drawn_once(lambda: watch.picture([3.0, 2.0]), figures.LIGHT)
+    whole, _ = watch.picture([3.0, 2.0])._repr_mimebundle_()
+    assert {name: whole[name] for name in ("text/html", "text/plain")} == once.html_bundle()
 
 
 def test_a_live_curve_ends_with_a_loss_that_is_no_number(monkeypatch):
     drawn = []
     watch = figures.LiveCurve("Does it learn?", 30, every=1000)
-    monkeypatch.setattr(watch, "_show", drawn.append)
+    monkeypatch.setattr(watch, "_put", lambda place, what: drawn.append(what))
     watch([3.0])
     watch([3.0, float("inf")])
     assert len(drawn) == 2

@@ -181,11 +181,14 @@ class Picture:
         data = {"image/png": base64.b64encode(self.png()).decode()}
         return data, {"image/png": {"width": width, "height": height}}
 
+    def html_bundle(self):
+        """The SVG and the words, as Jupyter takes them: what is shown where scripts may run."""
+        shown = f'<figure style="margin:0">{self.image()}</figure>'
+        return {"text/html": shown, "text/plain": repr(self)}
+
     def _repr_mimebundle_(self, include=None, exclude=None):
         data, metadata = self.png_bundle()
-        data["text/html"] = f'<figure style="margin:0">{self.image()}</figure>'
-        data["text/plain"] = repr(self)
-        return data, metadata
+        return data | self.html_bundle(), metadata
 
 
 def in_words(title, alt):
@@ -219,12 +222,13 @@ def styled(draw):
     return wrapper
 
 
-def on_either(draw):
-    """The picture of `draw()` for a page whose theme nobody knows: half the work of both kinds.
+def drawn_once(draw, theme):
+    """The picture of `draw()` for one kind of page alone: half the work of both.
 
-    For what is shown as PNG alone, as views are.
+    `EITHER`, a page whose theme nobody knows, is for what is shown as PNG alone, as views are;
+    `LIGHT` for what is shown as SVG alone, which changes its colours itself.
     """
-    with _drawing(EITHER):
+    with _drawing(theme):
         return draw()
 
 
@@ -584,6 +588,8 @@ def lines(
     if log_x:
         axes.set_xscale("log", base=2)
         axes.set_xticks(x, [f"{value:g}" for value in x], minor=False)
+    elif all(float(value).is_integer() for value in x):  # there is no step 2.5
+        axes.locator_params(axis="x", integer=True)
     if log_y:
         axes.set_yscale("log")
     elif from_zero and min(np.nanmin(values) for values in series.values()) >= 0:
@@ -744,9 +750,12 @@ class LiveCurve:
         elif not done and time.monotonic() - self._drawn < self.every:
             return
         began = time.monotonic()
-        self._show(self.picture(losses))
-        ended = time.monotonic()  # on a busy machine a drawing takes long: train in between
-        self._drawn = ended + max(0.0, 4 * (ended - began) - self.every)
+        if done:
+            self._put("curve", self.picture(losses))
+        else:  # soon replaced: nobody stores it
+            self._put("curve", drawn_once(lambda: self.picture(losses), LIGHT).html_bundle())
+        ended = time.monotonic()  # drawing takes a tenth of the time at most
+        self._drawn = ended + max(0.0, 9 * (ended - began) - self.every)
 
     def _ask(self, step):
         if self.held_out is not None:
@@ -778,9 +787,6 @@ class LiveCurve:
             markers=False,
             until=self.steps,
         )
-
-    def _show(self, picture):
-        self._put("curve", picture)
 
     def _put(self, place, shown):
         """Show it, or show it in place of what was there."""

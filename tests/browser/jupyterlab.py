@@ -144,6 +144,14 @@ class Notebook:
             "() => !jupyterapp.shell.currentWidget.sessionContext.session?.kernel"
         )
 
+    def turn_to(self, name):
+        """Close this notebook, unsaved, and open another one in the same JupyterLab."""
+        self.page.evaluate("() => jupyterapp.shell.currentWidget.dispose()")
+        self.troubles.clear()
+        self.command("docmanager:open", path=f"{name}.ipynb")
+        self.wait_for_kernel()
+        return self
+
     def reload_without_kernel(self):
         """Save, and open anew, as on the next day; no kernel knows of what was shown."""
         self.command("docmanager:save")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfcourse.figures import in_words, on_either
+from tfcourse.figures import EITHER, drawn_once, in_words
 
 LIMIT = 200_000  # bytes of deflated data: more than that is not stored in a notebook
 
@@ -51,7 +51,7 @@ class View:
     @functools.cached_property
     def picture(self):
         """The static picture: what is shown wherever the module cannot run."""
-        return on_either(self.draw)
+        return drawn_once(self.draw, EITHER)
 
     @property
     def text(self):
