@@ -178,6 +178,14 @@ def test_a_live_curve_takes_a_tenth_of_the_time_at_most(monkeypatch):
     assert min(b - a for a, b in pairwise(drawn[:-1])) >= 30
 
 
+@pytest.mark.parametrize(("across", "whole"), [(range(1, 9), True), (np.linspace(0, 2, 8), False)])
+def test_what_is_counted_has_whole_numbers_on_its_axis(across, whole):
+    words = {"x_label": "x", "y_label": "y", "alt": "It rises."}
+    picture = figures.lines(across, {"a": list(across)}, "Up?", **words)
+    ticks = picture.figure.axes[0].get_xticks()
+    assert all(tick == round(tick) for tick in ticks) == whole
+
+
 def test_what_is_shown_while_it_learns_is_what_is_shown_at_the_end():
     watch = figures.LiveCurve("Does it learn?", 9)
     once = figures.drawn_once(lambda: watch.picture([3.0, 2.0]), figures.LIGHT)

@@ -588,7 +588,7 @@ def lines(
     if log_x:
         axes.set_xscale("log", base=2)
         axes.set_xticks(x, [f"{value:g}" for value in x], minor=False)
-    elif all(float(value).is_integer() for value in x):  # there is no step 2.5
+    elif np.issubdtype(np.asarray(x).dtype, np.integer):  # there is no step 2.5
         axes.locator_params(axis="x", integer=True)
     if log_y:
         axes.set_yscale("log")
