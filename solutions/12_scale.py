@@ -28,6 +28,8 @@ from tfcourse.models import PRESETS, LanguageModel, count_parameters
 from tfcourse.quantized import to_int8
 from tfcourse.widgets import SizeBudget
 
+parallel.prepare()  # PyTorch is imported beside, for the processes that we start in the end
+
 # %% [markdown]
 # ## How large is it?
 #
@@ -490,7 +492,8 @@ averaged_gradient = check(averaged_gradient)
 # Now for real. `torchrun` starts processes that find each other. Here they run on this machine;
 # `gloo` carries the numbers between them, and NCCL would between GPUs. All of them train a small
 # character model on Python's manual, 20 steps, with 8 texts a step: one process takes all 8, two
-# take 4 each. (The first start takes some seconds, as PyTorch has to be imported once more.)
+# take 4 each. (`parallel.prepare`, at the top, has imported PyTorch for them. On macOS each process
+# imports it for itself, which takes some seconds.)
 
 # %%
 where = "cuda" if torch.cuda.device_count() >= 2 else "cpu"

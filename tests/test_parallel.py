@@ -161,6 +161,22 @@ def test_a_checkpoint_serves_every_way(alone, tmp_path, wrote, resumes):
     assert found["losses"] == pytest.approx(plain_losses(whole), abs=1e-6)
 
 
+@pytest.mark.skipif(not parallel.FORKS, reason="elsewhere each process imports for itself")
+def test_what_prepare_starts_serves_every_launch():
+    def servers():
+        children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+        commands = {pid: Path("/proc", pid, "cmdline").read_bytes() for pid in children}
+        return [
+            pid for pid, command in commands.items() if b"multiprocessing.forkserver" in command
+        ]
+
+    parallel.prepare()
+    [server] = servers()
+    launch("one", steps=1)
+    parallel.prepare()
+    assert servers() == [server]
+
+
 @needs_processes
 def test_from_a_script_that_guards_nothing(tmp_path):
     script = tmp_path / "script.py"

@@ -218,11 +218,23 @@ IMPORTED = ["tfcourse.parallel", "torch._dynamo", "torch.distributed.fsdp"]
 _starting = threading.Lock()
 
 
+def prepare() -> None:
+    """Let PyTorch be imported for the processes of `launch` from now on, beside everything else.
+
+    `launch` does so itself, and then waits for it: some seconds, the first time. On macOS, where
+    each process imports PyTorch for itself, and on Windows nothing is done.
+    """
+    if FORKS:
+        from multiprocessing import forkserver
+
+        multiprocessing.get_context("forkserver").set_forkserver_preload(IMPORTED)
+        forkserver.ensure_running()
+
+
 def _torchrun(task: Task, folder: Path, seconds: float) -> int | None:
     """Run `train` in so many processes; torchrun's exit code, None where it took too long."""
+    prepare()
     how = multiprocessing.get_context("forkserver" if FORKS else "spawn")
-    if FORKS:
-        how.set_forkserver_preload(IMPORTED)
     settings = (task, folder, time.time() + seconds, _environment(folder))
     torchrun = how.Process(target=supervise, args=settings)
     with _starting, _without_main():
