@@ -182,7 +182,7 @@ class Picture:
         return data, {"image/png": {"width": width, "height": height}}
 
     def html_bundle(self):
-        """The SVG and the words, as Jupyter takes them: what is shown where scripts may run."""
+        """The SVG as HTML, and the words, as Jupyter takes them."""
         shown = f'<figure style="margin:0">{self.image()}</figure>'
         return {"text/html": shown, "text/plain": repr(self)}
 
@@ -752,7 +752,7 @@ class LiveCurve:
         began = time.monotonic()
         if done:
             self._put("curve", self.picture(losses))
-        else:  # soon replaced: nobody stores it
+        else:  # the next one takes its place: SVG is enough
             self._put("curve", drawn_once(lambda: self.picture(losses), LIGHT).html_bundle())
         ended = time.monotonic()  # drawing takes a tenth of the time at most
         self._drawn = ended + max(0.0, 9 * (ended - began) - self.every)
