@@ -186,6 +186,14 @@ def test_what_is_counted_has_whole_numbers_on_its_axis(across, whole):
     assert all(tick == round(tick) for tick in ticks) == whole
 
 
+def test_no_box_lies_on_a_picture_without_a_ground():
+    picture = lines()  # it has a level with a label
+    [note] = [text for text in picture.on_either.axes[0].texts if text.get_text() == "two"]
+    assert note.get_bbox_patch().get_facecolor()[3] == 0
+    [note] = [text for text in picture.figure.axes[0].texts if text.get_text() == "two"]
+    assert note.get_bbox_patch().get_facecolor()[3] == pytest.approx(0.8)
+
+
 def test_what_is_shown_while_it_learns_is_what_is_shown_at_the_end():
     watch = figures.LiveCurve("Does it learn?", 9)
     once = figures.drawn_once(lambda: watch.picture([3.0, 2.0]), figures.LIGHT)

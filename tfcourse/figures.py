@@ -573,11 +573,12 @@ def lines(
         # at the end where the lines are farther away
         left, right = (min(abs(v[i] - level[0]) for v in series.values()) for i in (0, -1))
         place, align = (0.01, "left") if left > right else (1, "right")
+        *ground, opaque = axes.get_facecolor()  # the label covers the lines, if there is one
         axes.annotate(
             level[1], (place, level[0]), xycoords=("axes fraction", "data"), ha=align,
             va="bottom", xytext=(0, 2), textcoords="offset points", fontsize=9,
             color=neutral("soft"),
-            bbox={"facecolor": axes.get_facecolor(), "edgecolor": "none", "alpha": 0.8, "pad": 1},
+            bbox={"facecolor": (*ground, 0.8 * opaque), "edgecolor": "none", "pad": 1},
         )  # fmt: skip
     if edge:
         axes.axvline(edge[0], color=neutral("line"), linewidth=1.2, linestyle=(0, (6, 3)))
