@@ -83,6 +83,7 @@ PUBLIC = [
     positions.alibi_slopes,
     positions.convert_rotary,
     positions.stretched_angles,
+    positions.new_table,
     positions.LearnedPositions,
     positions.Rotary,
     positions.ALiBi,

@@ -20,6 +20,21 @@ def test_import_loads_neither_figures_nor_widgets_nor_jupyter():
     assert not {"matplotlib", "anywidget", "ipywidgets", "IPython"} & set(said)
 
 
+def test_a_model_is_built_on_paper_without_the_compiler():
+    """PyTorch draws and counts on `meta` by importing it, which takes seconds."""
+    said = python(
+        "import sys, torch\n"
+        "from tfcourse.models import PRESETS, LanguageModel, Transformer\n"
+        "with torch.device('meta'):\n"
+        "    for config in PRESETS.values(): LanguageModel(config)\n"
+        "    made = Transformer(PRESETS['transformer-base'])\n"
+        "assert {x.device.type for x in made.state_dict().values()} == {'meta'}\n"
+        "print(*sys.modules)"
+    ).stdout.split()
+    assert "tfcourse.models" in said
+    assert not {"torch._dynamo", "sympy"} & set(said)
+
+
 def test_import_time_over_torch():
     """Summed from the interpreter's own record, so that a busy machine does not matter much."""
     times = []

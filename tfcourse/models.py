@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tfcourse.arguments import check_count, check_flag, check_number, check_tensor
 from tfcourse.attention import KVCache
 from tfcourse.blocks import NORMS, Block
-from tfcourse.positions import ALiBi, LearnedPositions, Rotary, sinusoidal_encoding
+from tfcourse.positions import ALiBi, LearnedPositions, Rotary, new_table, sinusoidal_encoding
 
 POSITIONS = ("none", "sinusoidal", "learned", "rotary", "alibi")
 
@@ -125,13 +125,13 @@ class Embedding(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.config = config
-        self.tokens = nn.Embedding(config.vocabulary, config.d_model)
+        self.tokens = new_table(config.vocabulary, config.d_model)
         self.positions = (
             LearnedPositions(config.max_tokens, config.d_model)
             if config.positions == "learned"
             else None
         )
-        self.segments = nn.Embedding(config.segments, config.d_model) if config.segments else None
+        self.segments = new_table(config.segments, config.d_model) if config.segments else None
         self.norm = (
             NORMS[config.norm](config.d_model, config.eps) if config.embedding_norm else None
         )
@@ -197,9 +197,10 @@ class Embedding(nn.Module):
     @torch.no_grad()
     def small(self) -> None:
         """Vectors with a variance of 1/d_model, those of positions as small as those of tokens."""
-        self.tokens.weight.normal_(std=self.config.d_model**-0.5)
-        if self.positions is not None:
-            self.positions.table.weight.normal_(std=self.config.d_model**-0.5)
+        tables = [self.tokens, *([] if self.positions is None else [self.positions.table])]
+        for table in tables:
+            if not table.weight.is_meta:
+                table.weight.normal_(std=self.config.d_model**-0.5)
 
 
 class LanguageModel(nn.Module):

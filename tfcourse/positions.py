@@ -41,6 +41,22 @@ def sinusoidal_encoding(
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)  # sin, cos, sin, cos, …
 
 
+def new_table(rows: int, d_model: int) -> nn.Embedding:
+    """A table of vectors with numbers from N(0, 1), as `nn.Embedding` makes it.
+
+    On the device `meta` it draws none: there PyTorch would import for seconds what draws them.
+
+    Raises:
+        TypeError, ValueError: rows or d_model is no positive whole number.
+    """
+    check_count("rows", rows)
+    check_count("d_model", d_model)
+    table = nn.Embedding.from_pretrained(torch.empty(rows, d_model), freeze=False)
+    if not table.weight.is_meta:
+        table.reset_parameters()
+    return table
+
+
 class LearnedPositions(nn.Module):
     """A learned vector for each position up to `max_tokens`; GPT-2 and BERT have one.
 
@@ -53,7 +69,7 @@ class LearnedPositions(nn.Module):
         super().__init__()
         check_count("max_tokens", max_tokens)
         check_count("d_model", d_model)
-        self.table = nn.Embedding(max_tokens, d_model)
+        self.table = new_table(max_tokens, d_model)
 
     def forward(self, tokens: int, start: int = 0) -> Float[Tensor, "tokens d_model"]:
         """The vectors of positions `start` to `start + tokens - 1`.
@@ -255,7 +271,9 @@ def _frequencies(name: str, size: int, base: float) -> Float[Tensor, " half"]:
         raise TypeError(f"base must be a number. Got {base!r}.")
     if not 1 < base < math.inf:
         raise ValueError(f"base must be greater than 1. Got {base}.")
-    return base ** (-torch.arange(0, size, 2) / size)
+    # Not counted on `meta` itself: there PyTorch would import for seconds what could.
+    powers = -torch.arange(0, size, 2, device="cpu") / size
+    return (base**powers).to(torch.get_default_device())
 
 
 def _check_layout(name: str, layout) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tfcourse.classroom import sandbox
-from tfcourse.classroom.sandbox import Limits, NoSandbox
+from tfcourse.classroom import nest, sandbox
+from tfcourse.classroom.sandbox import Box, Ended, Limits, NoSandbox
 
 FEW = Limits(seconds=20)
 
@@ -25,15 +25,36 @@ def run(code, **options):
     return sandbox.run([sys.executable, "-c", textwrap.dedent(code)], **options)
 
 
+def run_forked(code, given=b"", limits=FEW, readable=()):
+    """The same in a process out of a nest, which reads its code first."""
+    process = nest.fork(NESTED, readable=[ROOT / "tfcourse", *readable], empty=[], limits=limits)
+    assert process, "this machine lets bubblewrap work, and no nest in it"
+    with Box(process, limits) as box:
+        box.send(textwrap.dedent(code).encode().hex().encode() + b"\n" + given, last=True)
+        box.listen()
+    return Ended(bytes(box.said), 0, box.last_errors, box.stopped)
+
+
+NESTED = [
+    sys.executable,
+    "-c",
+    f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tfcourse.classroom import nest; "
+    "nest.main(lambda: exec(bytes.fromhex(sys.stdin.readline()), {'__name__': '__main__'}))",
+]
+both_ways = pytest.mark.parametrize("run", [run, run_forked])
+
+
 @needs_walls
-def test_it_takes_what_is_given_and_gives_back_what_is_written():
+@both_ways
+def test_it_takes_what_is_given_and_gives_back_what_is_written(run):
     ended = run("import sys; print(sys.stdin.read()[::-1]); print('aside', file=sys.stderr)",
                 given=b"abc")  # fmt: skip
     assert (ended.output, ended.status, ended.errors, ended.stopped) == (b"cba\n", 0, "aside", "")
 
 
 @needs_walls
-def test_it_sees_nothing_but_what_it_is_given(tmp_path):
+@both_ways
+def test_it_sees_nothing_but_what_it_is_given(run, tmp_path):
     (tmp_path / "hidden").write_text("x")
     (tmp_path / "shown").write_text("y")
     ended = run(
@@ -58,7 +79,8 @@ def test_it_sees_nothing_but_what_it_is_given(tmp_path):
 
 
 @needs_walls
-def test_it_is_nobody_and_cannot_become_anybody():
+@both_ways
+def test_it_is_nobody_and_cannot_become_anybody(run):
     ended = run("import os; print(os.getuid()); os.setuid(0)")
     assert "PermissionError" in ended.errors or "OSError" in ended.errors
     if os.geteuid() == 0:
@@ -66,8 +88,9 @@ def test_it_is_nobody_and_cannot_become_anybody():
 
 
 @needs_walls
+@both_ways
 @pytest.mark.parametrize("where", [str(ROOT / "new"), "/new", "/usr/new", "/etc/new", "/srv/new"])
-def test_it_can_write_nowhere_but_in_its_own_folder(where):
+def test_it_can_write_nowhere_but_in_its_own_folder(run, where):
     ended = run(f"open('/box/new', 'w').write('x'); print('own'); open({where!r}, 'w')")
     assert ended.output == b"own\n"
     assert "Error" in ended.errors
@@ -75,7 +98,8 @@ def test_it_can_write_nowhere_but_in_its_own_folder(where):
 
 
 @needs_walls
-def test_it_reaches_no_network_not_even_this_machine():
+@both_ways
+def test_it_reaches_no_network_not_even_this_machine(run):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         ended = run(f"import socket; socket.create_connection(('127.0.0.1', {port}), 2)")
@@ -86,7 +110,8 @@ def test_it_reaches_no_network_not_even_this_machine():
 
 
 @needs_walls
-def test_it_cannot_look_at_other_processes_or_end_them():
+@both_ways
+def test_it_cannot_look_at_other_processes_or_end_them(run):
     other = subprocess.Popen(["sleep", "60"])
     try:
         ended = run(f"import os; os.kill({other.pid}, 9)")
@@ -98,7 +123,8 @@ def test_it_cannot_look_at_other_processes_or_end_them():
 
 
 @needs_walls
-def test_too_many_processes_are_refused_and_none_is_left():
+@both_ways
+def test_too_many_processes_are_refused_and_none_is_left(run):
     ended = run(
         """
         import os, time
@@ -119,7 +145,8 @@ def test_too_many_processes_are_refused_and_none_is_left():
 
 
 @needs_walls
-def test_what_it_leaves_behind_is_ended():
+@both_ways
+def test_what_it_leaves_behind_is_ended(run):
     ended = run("import subprocess; subprocess.Popen(['sleep', '987654'], start_new_session=True)")
     assert ended.stopped == ""
     time.sleep(0.2)
@@ -127,7 +154,8 @@ def test_what_it_leaves_behind_is_ended():
 
 
 @needs_walls
-def test_memory_and_disk_are_bounded():
+@both_ways
+def test_memory_and_disk_are_bounded(run):
     ended = run("bytearray(20 * 2**30)")
     assert "MemoryError" in ended.errors
     ended = run("open('/box/x', 'wb').write(bytes(10**8))", limits=Limits(seconds=20, files=10**6))
@@ -160,7 +188,8 @@ def test_time_and_output_are_bounded(walls, request):
 
 
 @needs_walls
-def test_many_at_a_time_keep_apart():
+@both_ways
+def test_many_at_a_time_keep_apart(run):
     found = {}
 
     def one(i):
@@ -175,7 +204,8 @@ def test_many_at_a_time_keep_apart():
 
 
 @needs_walls
-def test_torch_runs_in_it():
+@both_ways
+def test_torch_runs_in_it(run):
     ended = run("import torch; print(torch.ones(3).sum().item())", limits=Limits(seconds=60))
     assert ended.output == b"3.0\n", ended
 

@@ -25,11 +25,11 @@ from tfcourse.checks.judging import Verdict, judge
 from tfcourse.checks.registry import exercises
 from tfcourse.checks.running import crashed
 from tfcourse.checks.telling import verdict_picture
-from tfcourse.classroom import hidden, sandbox, wire, worker
+from tfcourse.classroom import hidden, nest, sandbox, wire, worker
 from tfcourse.classroom.answers import Answer, answers
 from tfcourse.classroom.cells import Code
 from tfcourse.classroom.records import Mark
-from tfcourse.classroom.sandbox import Box, Limits
+from tfcourse.classroom.sandbox import Box, Limits, Walled
 
 SECONDS = 20.0  # for an exercise; a right answer takes less than one
 # What can hide a library's call from the check, and what an answer hardly needs.
@@ -246,19 +246,27 @@ class Bench:
         return frames, box.stopped or "ended the process that ran it"
 
     def _open(self) -> Box:
-        start = f"import sys; sys.path.insert(0, {str(_ROOT)!r})"
-        return Box(
-            [sys.executable, "-c", f"{start}; from tfcourse.classroom.worker import main; main()"],
-            readable=[_ROOT / "tfcourse"],
-            empty=[*_what_the_judge_knows(), *self._private],
-            limits=Limits(
+        what = {
+            "readable": [_ROOT / "tfcourse"],
+            "empty": [*_what_the_judge_knows(), *self._private],
+            "limits": Limits(
                 seconds=float("inf"),
                 start=_START + self._seconds,
                 silence=self._seconds + 10,
                 output=_MOST,
             ),
-            walls=self._walls,
+        }
+        process = None
+        if self._walls == sandbox.BUBBLEWRAP:
+            process = nest.fork(_python("nest.main(worker.main)"), **what)
+        return Box(
+            process or Walled(_python("worker.main()"), walls=self._walls, **what), what["limits"]
         )
+
+
+def _python(call: str) -> list[str]:
+    start = f"import sys; sys.path.insert(0, {str(_ROOT)!r})"
+    return [sys.executable, "-c", f"{start}; from tfcourse.classroom import nest, worker; {call}"]
 
 
 @cache

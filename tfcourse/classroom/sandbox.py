@@ -8,6 +8,7 @@ user of this machine, also where the grader is root.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import itertools
 import os
 import selectors
@@ -19,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 # Users that no machine has given away. Each process gets another, since the limit on processes
@@ -83,10 +85,15 @@ def check() -> None:
     """
     if not sys.platform.startswith("linux") or shutil.which("bwrap") is None:
         raise NoSandbox(HOW_TO_GET_IT)
-    ended = run([sys.executable, "-c", "import torch; print('here')"], limits=Limits(seconds=60))
-    if "ModuleNotFoundError" in ended.errors:
-        said = ended.errors.splitlines()[-1]
-        raise NoSandbox(f"The sandbox cannot see the packages of this Python ({said}).")
+    _try_it()
+
+
+@cache  # that it works; a failure may be mended meanwhile
+def _try_it() -> None:
+    look = "import importlib.util as util; print('here' if util.find_spec('torch') else 'alone')"
+    ended = run([sys.executable, "-c", look], limits=Limits(seconds=60))
+    if ended.output.strip() == b"alone":
+        raise NoSandbox("The sandbox cannot see the packages of this Python.")
     if ended.output.strip() != b"here":
         raise NoSandbox(
             f"bubblewrap is here, but may not make a sandbox: {ended.errors or ended.stopped}. On "
@@ -97,19 +104,23 @@ def check() -> None:
         )
 
 
-def run(command: Sequence[str], given: bytes = b"", **options) -> Ended:
+def run(
+    command: Sequence[str], given: bytes = b"", limits: Limits | None = None, **options
+) -> Ended:
     """Run a command, with `given` to read, and take what it writes to its standard output.
 
-    The options are those of `Box`.
+    The options are those of `Walled`.
     """
-    with Box(command, **options) as box:
+    limits = limits or Limits()
+    process = Walled(command, limits=limits, **options)
+    with Box(process, limits) as box:
         box.send(given, last=True)
         box.listen()
-    return Ended(bytes(box.said), box.process.returncode, box.last_errors, box.stopped)
+    return Ended(bytes(box.said), process.returncode, box.last_errors, box.stopped)
 
 
-class Box:
-    """A command that runs in its walls until the block ends, and to which one can talk.
+class Walled(subprocess.Popen):
+    """A command in walls of its own.
 
     Args:
         command: its first word is a path; the interpreter's own folders are always readable.
@@ -117,10 +128,6 @@ class Box:
         empty: folders that it sees empty, where they lie within what it may read.
         walls: BUBBLEWRAP; or ANOTHER_USER, for root in a container that bubblewrap cannot work in:
             files that are not for everybody are out of its reach, the network is not; or NONE.
-
-    Attributes:
-        said: what it has written to its standard output; who has read it may clear it.
-        stopped: in words, why it had to be stopped; "" where it was not.
     """
 
     def __init__(
@@ -129,19 +136,16 @@ class Box:
         *,
         readable: Sequence[Path] = (),
         empty: Sequence[Path] = (),
-        limits: Limits | None = None,
+        limits: Limits,
         walls: str = BUBBLEWRAP,
     ):
-        self.said, self.stopped, self._spoke = bytearray(), "", False
-        self._limits, self._walls = limits or Limits(), walls
-        self._errors, self._unsent = bytearray(), bytearray()
-        self._user = USERS[next(_turn) % len(USERS)]
+        self._walls, self._user = walls, another_user()
         self._folder = tempfile.TemporaryDirectory(prefix="tfcourse-box-")
         home = self._folder.name
         if walls == ANOTHER_USER:
             os.chown(home, self._user, self._user)
-        self.process = subprocess.Popen(
-            [*_around(walls, readable, empty, self._limits, self._user), *command],
+        super().__init__(
+            [*around(walls, readable, empty, limits, self._user), *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -149,27 +153,50 @@ class Box:
             cwd="/" if walls == BUBBLEWRAP else home,
             start_new_session=True,
         )
-        os.set_blocking(self.process.stdin.fileno(), False)
-        self._ends = time.monotonic() + self._limits.seconds
+
+    def held(self) -> int:
+        return memory_of(self.pid)
+
+    def end(self) -> None:
+        """End it, and all that it has started: the first process takes the others along."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.wait()
+        if self._walls == ANOTHER_USER:
+            subprocess.run([*_become(self._user), "/bin/kill", "-9", "-1"], capture_output=True)
+        self._folder.cleanup()
+
+
+class Box:
+    """A process in its walls until the block ends, and to which one can talk.
+
+    Args:
+        process: a `Walled`, or one that a `nest.Nest` has forked.
+
+    Attributes:
+        said: what it has written to its standard output; who has read it may clear it.
+        stopped: in words, why it had to be stopped; "" where it was not.
+    """
+
+    def __init__(self, process, limits: Limits):
+        self.process, self._limits = process, limits
+        self.said, self.stopped, self._spoke = bytearray(), "", False
+        self._errors, self._unsent = bytearray(), bytearray()
+        os.set_blocking(process.stdin.fileno(), False)
+        self._ends = time.monotonic() + limits.seconds
         self._waiting = selectors.DefaultSelector()
-        for pipe in (self.process.stdout, self.process.stderr):
+        for pipe in (process.stdout, process.stderr):
             self._waiting.register(pipe, selectors.EVENT_READ)
 
     def __enter__(self) -> Box:
         return self
 
     def __exit__(self, *error) -> None:
-        """End it, and all that it has started: the first process takes the others along."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        if self._walls == ANOTHER_USER:
-            subprocess.run([*_become(self._user), "/bin/kill", "-9", "-1"], capture_output=True)
+        self.process.end()
         self._waiting.close()
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
-        self._folder.cleanup()
 
     @property
     def last_errors(self) -> str:
@@ -190,7 +217,7 @@ class Box:
             if now >= min(self._ends, silent):
                 patience = self._limits.seconds if now >= self._ends else patience
                 return self._stop(f"did not end within {patience:g} seconds")
-            if _held(self.process.pid) > self._limits.memory:
+            if self.process.held() > self._limits.memory:
                 return self._stop(f"took more than {self._limits.memory / 2**30:g} GB of memory")
             if not self._waiting.get_map():
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -236,6 +263,10 @@ class Box:
         return bool(part)
 
 
+def another_user() -> int:
+    return USERS[next(_turn) % len(USERS)]
+
+
 _turn = itertools.count(int.from_bytes(os.urandom(2)))  # several graders hardly ever meet
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
@@ -246,12 +277,17 @@ _ENVIRONMENT = {
 }
 
 
-def _around(walls: str, readable, empty, limits: Limits, user: int) -> list[str]:
+def around(walls: str, readable, empty, limits: Limits, user: int) -> list[str]:
     """The commands that come before the one to run, from the outermost on."""
+    become = _become(user) if os.geteuid() == 0 and walls != NONE else []
     if walls == BUBBLEWRAP:
-        return [*_walls(readable, empty, limits, user), *_limited(limits)]
-    become = _become(user) if walls == ANOTHER_USER else []
+        return [*_walls(readable, empty, limits), *become, *_limited(limits)]
     return [*become, *(_limited(limits) if shutil.which("prlimit") else [])]
+
+
+def around_a_nest(readable, empty, limits: Limits) -> list[str]:
+    """The same for a process that will put walls around others itself, and is trusted."""
+    return [*_walls(readable, empty, limits, nest=True), *_limited(limits)]
 
 
 def _limited(limits: Limits) -> list[str]:
@@ -272,19 +308,23 @@ def _become(user: int) -> list[str]:
     return [*words, "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all", "--"]
 
 
-def _walls(readable, empty, limits: Limits, user: int) -> list[str]:
+def _walls(readable, empty, limits: Limits, nest: bool = False) -> list[str]:
     """bubblewrap, and all that it is to do before the command."""
     root = os.geteuid() == 0
     # The first process of its own: otherwise bubblewrap's is, whose pipes all others could open.
-    words = ["bwrap", "--die-with-parent", "--new-session", "--clearenv", "--as-pid-1"]
+    words = ["bwrap", "--new-session", "--clearenv", "--as-pid-1"]
+    # The parent is a thread, and a nest outlives it; it ends with what it is asked through.
+    words += [] if nest else ["--die-with-parent"]
     # As root there is no user namespace: inside it the user would be root's, and no limit on the
     # number of processes would bind. So the command becomes another user by itself.
     if root:
         words += [f"--unshare-{x}" for x in ("ipc", "pid", "net", "uts")]
         words += ["--unshare-cgroup-try", "--cap-drop", "ALL"]
         words += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+        words += ["--cap-add", "CAP_KILL"] if nest else []
     else:
         words += ["--unshare-all"]
+    words += ["--cap-add", "CAP_SYS_ADMIN"] if nest else []
     words += ["--hostname", "box"]
     for name, value in {"PATH": "/usr/bin:/bin", "HOME": "/box", **_ENVIRONMENT}.items():
         words += ["--setenv", name, value]
@@ -311,8 +351,7 @@ def _walls(readable, empty, limits: Limits, user: int) -> list[str]:
     for path in empty:
         if path.is_dir() and any(path.is_relative_to(x) for x in (Path("/usr"), *places)):
             words += ["--tmpfs", str(path), "--remount-ro", str(path)]
-    words += ["--remount-ro", "/", "--chdir", "/box", "--"]
-    return [*words, *(_become(user) if root else [])]
+    return [*words, "--remount-ro", "/", "--chdir", "/box", "--"]
 
 
 def _interpreter() -> Iterator[Path]:
@@ -325,7 +364,13 @@ def _interpreter() -> Iterator[Path]:
             yield path
 
 
-def _held(pid: int) -> int:
+def hide() -> None:
+    """No other process may look into this one's memory or its open files."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+
+
+def memory_of(pid: int) -> int:
     """Bytes of memory that a process and all of its offspring hold; 0 where nobody can say."""
     total, left = 0, [pid]
     while left:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import ctypes
 import gc
 import io
 import json
@@ -48,7 +47,7 @@ def main() -> None:
     """One task after the other, until there is no more to read."""
     results = os.dup(1)
     os.dup2(2, 1)  # whatever prints: not among the results
-    _hide()
+    sandbox.hide()
     gc.freeze()  # what is here now is shared with every step, not copied
     while head := sys.stdin.buffer.read(HEAD.size):
         [length] = HEAD.unpack(head)
@@ -228,12 +227,6 @@ def _clear() -> None:
 
 def _in_box() -> bool:
     return os.uname().nodename == BOX and Path.home() == Path("/box")
-
-
-def _hide() -> None:
-    """No other process may look into this one's memory or its open files."""
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
 
 
 if __name__ == "__main__":
