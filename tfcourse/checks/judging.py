@@ -9,6 +9,7 @@ sum to one".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -291,7 +292,11 @@ def same(a, b, tolerance: float, smallest: float = 1.0) -> bool:
             tolerance = max(tolerance, 2 * torch.finfo(b.dtype).eps)
         wide = torch.complex128 if b.is_complex() else torch.float64
         a, b = a.to(wide), b.to(wide)
-        return torch.allclose(a, b, rtol=0, atol=tolerance * _size(b, smallest), equal_nan=True)
+        most = tolerance * _size(b, smallest)
+        furthest = (a - b).abs().max().item() if b.numel() else 0.0
+        if not math.isnan(furthest):
+            return furthest <= most
+        return torch.allclose(a, b, rtol=0, atol=most, equal_nan=True)  # ∞ - ∞ and NaN are NaN
     if isinstance(b, (tuple, list)):
         return (
             isinstance(a, type(b) if _of_strings(b) else (tuple, list))
@@ -321,8 +326,11 @@ def _half(tensor: torch.Tensor) -> torch.dtype | None:
 
 def _size(right: torch.Tensor, smallest: float) -> float:
     """How large the numbers are that a difference is measured by."""
-    finite = right[right.isfinite()]
-    return max(smallest, finite.abs().max().item() if finite.numel() else 0.0)
+    largest = right.abs().max().item() if right.numel() else 0.0
+    if not math.isfinite(largest):
+        finite = right[right.isfinite()]
+        largest = finite.abs().max().item() if finite.numel() else 0.0
+    return max(smallest, largest)
 
 
 def _without_nan(value):
