@@ -29,7 +29,7 @@ pretrained: .venv/pretrained
 
 test: .venv/tester .venv/pretrained .venv/classroom/whole check
 	$(BIN)/tfcourse build --solved
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 check: .venv/tester
 	$(BIN)/ruff check .

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import cache
 from itertools import combinations
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -13,6 +14,7 @@ from tests.conftest import ROOT
 from tests.equal_mutants import EQUAL
 from tests.mutants import answer_of, mutants_of, passes, verdict_of
 from tfcourse.authoring.build import find_lessons
+from tfcourse.checks import judging
 from tfcourse.checks.covering import all_kinds, cover, make_case
 from tfcourse.checks.judging import judge
 from tfcourse.checks.registry import exercises
@@ -62,9 +64,11 @@ def test_what_is_accepted_is_right_all_over_the_domain(exercise, data):
     }
     case = make_case(exercise.domain, kinds, data.draw(st.integers(0, 2**31 - 1), label="seed"))
     assume(case is not None)
-    for name, answer in _accepted(exercise).items():
-        verdict = judge(exercise, collect(answer, [case.inputs()]), [case])
-        assert verdict.right, f"{name}: {verdict.message}"
+    right = judging.right_outputs(exercise, [case])
+    with patch.object(judging, "right_outputs", lambda *_: right):  # once for all of them
+        for name, answer in _accepted(exercise).items():
+            verdict = judge(exercise, collect(answer, [case.inputs()]), [case])
+            assert verdict.right, f"{name}: {verdict.message}"
 
 
 @cache
