@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 
 import pytest
 
@@ -24,10 +25,19 @@ def places(notebook):
     return {anchor(line.lstrip("# ")) for line in lines if re.match(r"#+ ", line)}
 
 
-LESSONS = {f"{lesson.name}.ipynb": lesson.learners() for lesson in find_lessons(ROOT)}
-PLACES = {name: places(notebook) for name, notebook in LESSONS.items()}
-PLACES["glossary.ipynb"] = places(GLOSSARY.learners())
+NOTEBOOKS = {f"{lesson.name}.ipynb": lesson for lesson in (*find_lessons(ROOT), GLOSSARY)}
+LESSONS = [name for name in NOTEBOOKS if name != "glossary.ipynb"]
 ENTRIES = {text.splitlines()[0].removeprefix("## "): text for text in words(GLOSSARY.source)[1:]}
+
+
+@cache
+def notebook(name):
+    return NOTEBOOKS[name].learners()
+
+
+@cache
+def places_in(name):
+    return places(notebook(name))
 
 
 def test_entries_are_sorted_and_no_two_are_one():
@@ -44,22 +54,22 @@ def test_an_entry_leads_to_its_lesson_and_says_what_it_is(name):
     assert re.search(r"\]\(\d\d_\w+\.ipynb#", first)
 
 
-@pytest.mark.parametrize("name", [*LESSONS, "glossary.ipynb"])
+@pytest.mark.parametrize("name", NOTEBOOKS)
 def test_every_link_to_a_place_has_its_heading(name):
-    texts = words(LESSONS[name] if name in LESSONS else GLOSSARY.learners())
+    texts = words(notebook(name))
     for target, place in LINK.findall("\n".join(texts)):
-        assert place in PLACES[target or name], f"{name}: {target}#{place}"
+        assert place in places_in(target or name), f"{name}: {target}#{place}"
 
 
-@pytest.mark.parametrize("name", [*LESSONS, "glossary.ipynb"])
+@pytest.mark.parametrize("name", NOTEBOOKS)
 def test_every_link_to_a_notebook_leads_to_one(name):
-    texts = words(LESSONS[name] if name in LESSONS else GLOSSARY.learners())
-    assert set(re.findall(r"\]\((\w+\.ipynb)", "\n".join(texts))) <= set(PLACES)
+    texts = words(notebook(name))
+    assert set(re.findall(r"\]\((\w+\.ipynb)", "\n".join(texts))) <= set(NOTEBOOKS)
 
 
 @pytest.mark.parametrize("name", LESSONS)
 def test_lessons_link_terms_in_moderation_and_never_in_a_heading(name):
-    text = "\n".join(words(LESSONS[name]))
+    text = "\n".join(words(notebook(name)))
     fewest = 1 if name.startswith("00") else 5
     assert fewest <= text.count("](glossary.ipynb#") <= 15
     # JupyterLab finds the heading only in a notebook that is open already, the cell always.
@@ -68,7 +78,7 @@ def test_lessons_link_terms_in_moderation_and_never_in_a_heading(name):
 
 
 def test_every_entry_is_linked():
-    texts = [text for notebook in LESSONS.values() for text in words(notebook)]
+    texts = [text for name in LESSONS for text in words(notebook(name))]
     linked = {p for target, p in LINK.findall("\n".join(texts)) if target == "glossary.ipynb"}
     for name, text in ENTRIES.items():
         linked |= {p for target, p in LINK.findall(text) if not target and p != anchor(name)}
