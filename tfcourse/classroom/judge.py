@@ -184,9 +184,9 @@ class Bench:
         return self
 
     def __exit__(self, *error) -> None:
-        if self._box:
-            self._box.__exit__(*error)
-            self._box = None
+        box, self._box = self._box, None
+        if box:
+            box.__exit__(*error)
 
     def collect(
         self, inputs: Inputs, wanted: Sequence[str], ours: Mapping[str, str] | None = None

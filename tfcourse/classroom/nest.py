@@ -27,57 +27,62 @@ from tfcourse.classroom.sandbox import Limits
 
 SOON = 10.0  # seconds; to end a process takes far less
 # What Linux calls them
-_OWN_MOUNTS, _OWN_MEMORY, _OWN_PROCESSES = 0x20000, 0x8000000, 0x20000000
+_OWN_MOUNTS, _OWN_MEMORY = 0x20000, 0x8000000
+_OWN_PROCESSES, _OWN_NETWORK = 0x20000000, 0x40000000
 _NO_SETUID, _NO_DEVICES, _NO_PROGRAMS, _READ_ONLY = 2, 4, 8, 1
 _REMOUNT, _BIND, _ALL_BELOW, _PRIVATE = 32, 4096, 0x4000, 0x40000
-_DUMPABLE, _AMBIENT, _CLEAR_ALL = 4, 47, 4
-_CAPABILITIES = 0x20080522
+_AMBIENT, _CLEAR_ALL, _CAPABILITIES = 47, 4, 0x20080522
 
-_idle: dict[tuple[str, ...], list[Nest]] = {}
-_unable: set[tuple[str, ...]] = set()
+_idle: dict[tuple, list[Nest]] = {}
+_able: dict[tuple, bool] = {}  # whether this machine lets them
 _taking = threading.Lock()
 
 
 def fork(command: Sequence[str], *, readable: Sequence[Path], empty: Sequence[Path],
          limits: Limits) -> Forked | None:  # fmt: skip
-    """A process out of a nest that is free, or a new one; None where no nest can be had.
+    """A process out of a nest that is free, or of a new one; None where no nest can be had.
 
     Args:
         command: starts Python, and ends with a call of `main`.
         readable, empty, limits: as in `sandbox.Walled`.
     """
     words = (*sandbox.around_a_nest(readable, empty, limits), *command)
-    while words not in _unable:
+    # Where a folder that is to be seen empty has been made anew, an old nest would show it.
+    kind = (words, *(path.stat().st_ino for path in empty if path.is_dir()))
+    while _able.get(kind, True):
         with _taking:
-            waiting = _idle.setdefault(words, [])
-            nest, old = (waiting.pop(), True) if waiting else (None, False)
-        nest = nest or Nest(words)
+            waiting = _idle.setdefault(kind, [])
+            old = waiting.pop() if waiting else None
         try:
-            return nest.fork(limits)
+            nest = old or Nest(words, kind)
+            process = nest.fork(limits)
         except OSError:
-            nest.end()
-            if not old:  # this machine does not let it
-                _unable.add(words)
+            if old:
+                continue  # it has ended meanwhile
+            _able.setdefault(kind, False)
+            return None
+        _able[kind] = True
+        return process
     return None
 
 
 class Nest:
     """A process in walls, which forks others, one at a time."""
 
-    def __init__(self, words: tuple[str, ...]):
-        self._words = words
+    def __init__(self, words: Sequence[str], kind: tuple):
+        self._kind = kind
         self._asks, answers = socket.socketpair()
         with answers:
             self._process = subprocess.Popen(
                 words, stdin=answers, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                cwd="/", start_new_session=True,
+                env={"PATH": "/usr/bin:/bin"}, cwd="/", start_new_session=True,
             )  # fmt: skip
 
     def fork(self, limits: Limits) -> Forked:
         """A process of its own, once torch is there.
 
         Raises:
-            OSError: it cannot, or does not in time.
+            OSError: it cannot, or does not in time; then it is ended.
         """
         given, taken, errors = (os.pipe() for _ in range(3))
         theirs, ours = (given[0], taken[1], errors[1]), (given[1], taken[0], errors[0])
@@ -87,20 +92,25 @@ class Nest:
             self._asks.settimeout(patience if patience < float("inf") else None)
             socket.send_fds(self._asks, [words], theirs)
             self._expect(b"+")
-        except OSError:
+        except BaseException:
             for end in ours:
                 os.close(end)
+            self.end()
             raise
         finally:
             for end in theirs:
                 os.close(end)
         return Forked(self, ours)
 
-    def forked(self) -> int:
-        """The process that it has forked last, as this machine counts them; 0: nobody can say."""
-        found = self._process.pid  # bubblewrap; in it the first process, a guard, and the forked
+    def forked(self, down: int = 3) -> int:
+        """What it has forked last, as this machine counts processes; 0: nobody can say.
+
+        Args:
+            down: steps from bubblewrap; inside are the first process, a guard and what was forked.
+        """
+        found = self._process.pid
         with contextlib.suppress(OSError, ValueError):
-            for _ in range(3):
+            for _ in range(down):
                 [found] = map(int, Path(f"/proc/{found}/task/{found}/children").read_text().split())
             return found
         return 0
@@ -115,12 +125,15 @@ class Nest:
             self.end()
             return
         with _taking:
-            _idle[self._words].append(self)
+            _idle[self._kind].append(self)
 
     def end(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._asks.close()  # now the first process ends, and all others with it
+        """End it, and with its first process all others."""
+        self._asks.close()
+        for process in (self.forked(down=1), self._process.pid):
+            if process:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
         self._process.wait()
 
     def _expect(self, word: bytes) -> None:
@@ -132,7 +145,7 @@ class Forked:
     """A process out of a nest, with the pipes to talk to it: see `sandbox.Box`."""
 
     def __init__(self, nest: Nest, ends: Sequence[int]):
-        self._nest = nest
+        self._nest: Nest | None = nest
         self.stdin, self.stdout, self.stderr = (
             os.fdopen(end, mode, 0) for end, mode in zip(ends, ("wb", "rb", "rb"), strict=True)
         )
@@ -145,7 +158,9 @@ class Forked:
         """Nothing to wait for: where its pipes are closed, it has ended or is about to be."""
 
     def end(self) -> None:
-        self._nest.free()
+        nest, self._nest = self._nest, None
+        if nest:  # and not another's, where this is interrupted and called once more
+            nest.free()
 
 
 # What follows runs in the nest.
@@ -161,41 +176,36 @@ def main(work: Callable[[], None]) -> None:
         if not words:  # who asks is gone
             os._exit(0)
         user, room = map(int, words.split())
-        ready, guard, order = _fork(user, room, pipes, work)
-        asked.send(b"+" if ready else b"-")
-        if ready and not asked.recv(3):
-            os._exit(0)
-        os.close(order)
+        listening, telling = os.pipe()
+        if (guard := os.fork()) == 0:
+            with _no_return():
+                _guard(user, room, pipes, telling, asked, work)
+        for end in (telling, *pipes):
+            os.close(end)
+        if os.read(listening, 1) != b"+":
+            os._exit(1)
+        os.close(listening)
+        asked.send(b"+")
         os.waitpid(guard, 0)
-        if ready:
-            asked.send(b".")
+        asked.send(b".")
 
 
-def _fork(user: int, room: int, pipes: Sequence[int], work: Callable) -> tuple[bool, int, int]:
-    """Whether its walls are up; its guard; and what one closes, to have the guard end it."""
-    orders, order = os.pipe()
-    listening, telling = os.pipe()
-    if (guard := os.fork()) == 0:
+def _guard(user: int, room: int, pipes: Sequence[int], telling: int, asked, work: Callable) -> None:
+    """Start what does `work`, the first of its own processes, and end it when that is asked."""
+    _call("unshare", _OWN_PROCESSES)
+    if (child := os.fork()) == 0:
         with _no_return():
-            _call("unshare", _OWN_PROCESSES)
-            if (child := os.fork()) == 0:
-                _put_up_walls(user, room)
-                for place, pipe in enumerate(pipes):
-                    os.dup2(pipe, place)
-                os.write(telling, b"+")
-                os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-                work()
-            else:
-                for end in (order, listening, telling, *pipes):
-                    os.close(end)
-                os.read(orders, 1)
-                os.kill(child, signal.SIGKILL)  # the first of its processes takes all along
-                os.waitpid(child, 0)
-    for end in (orders, telling, *pipes):
+            _put_up_walls(user, room)
+            for place, pipe in enumerate(pipes):
+                os.dup2(pipe, place)
+            os.write(telling, b"+")
+            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+            work()
+    for end in (telling, *pipes):
         os.close(end)
-    ready = os.read(listening, 1) == b"+"
-    os.close(listening)
-    return ready, guard, order
+    asked.recv(3)
+    os.kill(child, signal.SIGKILL)  # the first takes all others along
+    os.waitpid(child, 0)
 
 
 @contextlib.contextmanager
@@ -217,10 +227,13 @@ def _put_up_walls(user: int, room: int) -> None:
     Raises:
         OSError, RuntimeError: there is no telling that they stand.
     """
-    _call("unshare", _OWN_MOUNTS | _OWN_MEMORY)
+    os.setsid()  # a signal to its group would reach the nest
+    _call("unshare", _OWN_MOUNTS | _OWN_MEMORY | _OWN_NETWORK)
     _call("mount", None, b"/", None, _PRIVATE | _ALL_BELOW, None)
     harmless = _NO_SETUID | _NO_DEVICES
-    _call("mount", None, b"/dev", None, _REMOUNT | _BIND | _READ_ONLY | harmless, None)
+    read_only = _REMOUNT | _BIND | _READ_ONLY
+    _call("mount", None, b"/dev", None, read_only | harmless, None)
+    _call("mount", None, b"/dev/pts", None, read_only | _NO_SETUID | _NO_PROGRAMS, None)
     for place, mode in ((b"/tmp", 1777), (b"/box", 777), (b"/dev/shm", 1777)):
         shown = {path: os.open(path, os.O_PATH) for path in _mounted_below(place)}
         _call("mount", b"tmpfs", place, b"tmpfs", harmless, f"mode={mode},size={room}".encode())
