@@ -22,8 +22,15 @@ def _own_home(tmp_path_factory):
         os.environ.pop(name, None)
 
 
-# They take longest, so they begin first, one on each of two workers; the others take the rest.
-LONGEST = ("tests/browser/test_jupyterlab.py", "tests/test_notebooks.py")
+# They take longest, so they begin first: the last file of all should be a short one, since a worker
+# that has no other leaves its processor idle.
+LONGEST = (
+    "tests/browser/test_jupyterlab.py",
+    "tests/classroom/test_class.py",
+    "tests/classroom/test_judge.py",
+    "tests/test_notebooks.py",
+    "tests/wrong_answers/test_diagnoses.py",
+)
 
 
 def pytest_collection_modifyitems(items):
