@@ -68,7 +68,6 @@ class LearnedPositions(nn.Module):
     def __init__(self, max_tokens: int, d_model: int):
         super().__init__()
         check_count("max_tokens", max_tokens)
-        check_count("d_model", d_model)
         self.table = new_table(max_tokens, d_model)
 
     def forward(self, tokens: int, start: int = 0) -> Float[Tensor, "tokens d_model"]:

@@ -19,9 +19,10 @@ import pytest
 from filelock import FileLock
 
 from tests.classroom import made
+from tests.classroom.test_nest import waiting
 from tests.conftest import ROOT
 from tfcourse.checks.registry import exercises
-from tfcourse.classroom import grading, nest
+from tfcourse.classroom import grading
 from tfcourse.classroom.grading import How
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
@@ -225,9 +226,9 @@ def test_nothing_was_read_or_written_outside_and_nothing_is_left(results, room):
     assert "all points" not in (room / "results" / "grades.csv").read_text("utf-8-sig")
     assert subprocess.run(["pgrep", "-f", "sleep 86399"], capture_output=True).returncode == 1
     ours = subprocess.run(["pgrep", "-P", str(os.getpid()), "bwrap"], capture_output=True)
-    waiting = [one for nests in nest._idle.values() for one in nests]
-    assert {*map(int, ours.stdout.split())} <= {one._process.pid for one in waiting}
-    assert all(one.forked() == 0 for one in waiting)
+    nests = waiting()
+    assert {*map(int, ours.stdout.split())} <= {one._process.pid for one in nests}
+    assert all(one.forked(down=1) and not one.forked(down=2) for one in nests)
 
 
 def test_the_table_has_a_row_for_each(results, room):

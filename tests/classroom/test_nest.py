@@ -53,7 +53,8 @@ def test_one_nest_is_enough_and_nothing_stays_from_one_to_the_next():
             os.mkdir(place + "/mine")
             open(place + "/left", "w").write("x")
         print("made", libc.shmget(4711, 4096, 0o1666) >= 0, libc.mq_open(b"/left", 0o102, 0o666, 0))
-        os.left, resource_of_all = True, resource.setrlimit(0, (5, 5))
+        os.left = True
+        resource.setrlimit(0, (5, 5))
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         subprocess.Popen(["sleep", "987653"], start_new_session=True)
     """

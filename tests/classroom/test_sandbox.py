@@ -216,5 +216,12 @@ def test_where_there_is_none_it_says_how_to_get_it(monkeypatch):
         sandbox.check()
 
 
+def test_who_is_to_be_another_user_is_never_oneself(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000, raising=False)
+    assert "--reuid=61184" in sandbox._around(sandbox.ANOTHER_USER, [], [], FEW, 61184)
+    monkeypatch.delattr(os, "geteuid")  # as on Windows
+    assert "--reuid=61184" not in sandbox._around(sandbox.NONE, [], [], FEW, 61184)
+
+
 def _alive(words):
     return subprocess.run(["pgrep", "-f", words], capture_output=True).returncode == 0

@@ -27,9 +27,9 @@ TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6], [2, 7, 1, 8, 2, 8, 1, 8]])
 
 def tiny(folder, *, tied=True, tokenizer=True):
     """A Llama with weights that matter, as Hugging Face keeps it."""
-    torch.manual_seed(0)
     from transformers import LlamaConfig, LlamaForCausalLM
 
+    torch.manual_seed(0)
     model = LlamaForCausalLM(LlamaConfig(**SIZES, tie_word_embeddings=tied)).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, 0.1, 0.3)

@@ -145,7 +145,7 @@ class Walled(subprocess.Popen):
         if walls == ANOTHER_USER:
             os.chown(home, self._user, self._user)
         super().__init__(
-            [*around(walls, readable, empty, limits, self._user), *command],
+            [*_around(walls, readable, empty, limits, self._user), *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -277,11 +277,12 @@ _ENVIRONMENT = {
 }
 
 
-def around(walls: str, readable, empty, limits: Limits, user: int) -> list[str]:
+def _around(walls: str, readable, empty, limits: Limits, user: int) -> list[str]:
     """The commands that come before the one to run, from the outermost on."""
-    become = _become(user) if os.geteuid() == 0 and walls != NONE else []
     if walls == BUBBLEWRAP:
+        become = _become(user) if os.geteuid() == 0 else []
         return [*_walls(readable, empty, limits), *become, *_limited(limits)]
+    become = _become(user) if walls == ANOTHER_USER else []
     return [*become, *(_limited(limits) if shutil.which("prlimit") else [])]
 
 
